@@ -1,0 +1,47 @@
+"""Account: what became of every event of a partition, checked all the time.
+
+events = impressions + labelled + outcomes + tombstones + duplicates + late + dead_lettered, and
+impressions + labelled = emitted + held. What happens to emitted samples is the trainer's account.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streams.errors import InvariantError
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """Running totals of one partition since its first event; part of every cut."""
+
+    events: int = 0
+    """Records read, whatever they were."""
+    impressions: int = 0
+    labelled: int = 0
+    outcomes: int = 0
+    tombstones: int = 0
+    duplicates: int = 0
+    late: int = 0
+    dead_lettered: int = 0
+    emitted: int = 0
+    """Samples in emitted mini-batches."""
+    batches: int = 0
+    sessions: int = 0
+    """Whole sessions and parts of capped ones that were emitted."""
+    sessions_cut: int = 0
+    """Of these, parts that a cap cut off before their session ended."""
+
+    def check(self, held: int) -> None:
+        """Raise InvariantError unless both identities hold, with `held` samples waiting in the core."""
+        accounted = (
+            self.impressions + self.labelled + self.outcomes + self.tombstones
+            + self.duplicates + self.late + self.dead_lettered
+        )  # fmt: skip
+        if self.events != accounted:
+            raise InvariantError(f"{self.events} events were read but {accounted} are accounted for: {self}")
+        if self.impressions + self.labelled != self.emitted + held:
+            raise InvariantError(f"{self.impressions + self.labelled} samples != {self.emitted} + {held} held: {self}")
+
+    def __add__(self, other: Account) -> Account:
+        """Totals of two partitions."""
+        return Account(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})

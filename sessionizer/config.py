@@ -1,0 +1,58 @@
+"""Configuration of sessions and mini-batches.
+
+All times are event time in milliseconds. A gap of exactly `gap_ms` splits: neighbours of one session are less
+than `gap_ms` apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streams.errors import ConfigError
+from streams.strict import STRICT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionConfig:
+    """When a session ends, how long events may be late, and what is held at most."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    gap_ms: int = 1_800_000
+    """Two events of a user this far apart, or farther, belong to different sessions."""
+    lateness_ms: int = 300_000
+    """The watermark of a partition is its latest event time minus this; an event behind it is late."""
+    duplicate_horizon_ms: int = 3_600_000
+    """Event ids are remembered until the watermark has passed their event by this."""
+    max_samples: int = 256
+    """A session is cut when it has this many samples; the parts are counted."""
+    max_age_ms: int = 86_400_000
+    """A session is cut when its first sample is this old."""
+    max_held_samples: int = 1_000_000
+    """Samples in open sessions of a partition; beyond it the session longest silent leaves as a part."""
+    max_pending_events: int = 1_000_000
+    """Events of a partition that wait for the watermark; beyond it the oldest are released early and time advances."""
+
+    def __post_init__(self) -> None:
+        for name in ("gap_ms", "duplicate_horizon_ms", "max_samples", "max_age_ms", "max_held_samples", "max_pending_events"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"session.{name} must be at least 1")
+        if self.lateness_ms < 0:
+            raise ConfigError("session.lateness_ms must not be negative")
+        if self.max_samples > self.max_held_samples:
+            raise ConfigError("session.max_samples exceeds session.max_held_samples; raise the latter")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchConfig:
+    """How sessions are packed into mini-batches."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    samples: int = 1024
+    """A mini-batch holds whole sessions (or parts of capped ones) up to this many samples."""
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ConfigError("batch.samples must be at least 1")

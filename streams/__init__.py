@@ -1,0 +1,12 @@
+"""What flows and how it moves.
+
+errors        the exception families of this package
+strict        how every configuration dataclass is validated
+events/       event schema, columns of events, decoding (pure)
+ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
+minibatch     session-clustered samples with their lineage (pure)
+clock_mark    what the wall clock decided, written down (pure)
+wire          mini-batches as bytes, versioned (pure)
+metrics       names, units and meanings of everything that is reported
+kafka/        clients, topics, dead letters, ingest, lag
+"""

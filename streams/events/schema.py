@@ -1,0 +1,222 @@
+"""What the user's messages mean: roles of fields, labels, features, histories and feature groups.
+
+Owns the frozen configuration of an event stream and its fingerprint. Never reads a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import ClassVar, Final, Literal
+
+from streams.errors import ConfigError
+from streams.strict import STRICT
+
+TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
+LabelRule = Literal["ge", "gt", "eq", "in", "value"]
+KindName = Literal["impression", "outcome", "labelled"]
+
+_YEAR_2015_MS: Final = 1_420_070_400_000
+_DAY_MS: Final = 86_400_000
+
+
+class EventKind(IntEnum):
+    """What one message is. Values are stored in state and on the wire: never renumber."""
+
+    IMPRESSION = 1
+    """What was shown, with the features as they were at that moment."""
+    OUTCOME = 2
+    """Something that happened to an impression; refers to it."""
+    LABELLED = 3
+    """Impression and outcome in one message, such as a rating."""
+    TOMBSTONE = 4
+    """Erase this user."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Roles:
+    """Which of the user's fields plays which role. Dots reach into nested objects (`ctx.user.id`)."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    event_id: tuple[str, ...]
+    """Field that identifies an event; several fields are joined into one identity."""
+    user: str
+    """Field with the user: the key of the topic and of every session."""
+    item: str
+    """Field with the item that was shown or acted on."""
+    time: str
+    """Field with the event time."""
+    time_unit: TimeUnit = "ms"
+    """Unit of the event time: s, ms, us, ns, or iso for a string (without a zone it means UTC)."""
+    kind: str | None = None
+    """Field with the kind of event; without it every message is of `default_kind`."""
+    kinds: Mapping[str, KindName] = field(default_factory=dict)
+    """Values of the kind field and what each one means; any other value is dead-lettered."""
+    default_kind: KindName = "labelled"
+    """Kind of every message when there is no kind field."""
+    impression: str | None = None
+    """Field by which an outcome refers to its impression's event id."""
+    earliest_ms: int = _YEAR_2015_MS
+    """Event times before this are dead-lettered: most often a wrong unit. Inclusive."""
+    max_future_ms: int = _DAY_MS
+    """Event times later than the moment of appending by more than this are dead-lettered."""
+
+    def __post_init__(self) -> None:
+        if not self.event_id:
+            raise ConfigError("event.event_id names no field; give one, or several that identify an event together")
+        if self.kind is None and self.kinds:
+            raise ConfigError("event.kinds is set but event.kind names no field; set event.kind")
+        if self.max_future_ms < 0:
+            raise ConfigError("event.max_future_ms must not be negative")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Label:
+    """One binary task: a rule over a field of labelled events or outcomes."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    """Name of the task, as metrics show it."""
+    field: str
+    """Field that the rule reads; missing means 0."""
+    rule: LabelRule = "value"
+    """ge, gt, eq: compare with `threshold`; in: one of `values`; value: the field itself is 0 or 1."""
+    threshold: float = 1.0
+    """Number that ge, gt and eq compare with."""
+    values: tuple[str, ...] = ()
+    """Strings that count as positive for the rule `in`."""
+
+    def __post_init__(self) -> None:
+        if self.rule == "in" and not self.values:
+            raise ConfigError(f"labels.{self.name}: rule 'in' needs `values`")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseFeature:
+    """Ids that the event carries: one id, or a list of them."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    """Name of the feature: its key in the IKJT."""
+    field: str
+    """Field of the event."""
+    table: str
+    """Embedding table that its ids are looked up in; several features may share one."""
+    list: bool = False
+    """True: the field is a list of ids. False: one id."""
+    required: bool = True
+    """False: a missing or null field is an empty row instead of a dead letter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DenseFeature:
+    """One float of the event."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    """Name of the column."""
+    field: str
+    """Field of the event."""
+    default: float | None = None
+    """Value where the field is missing or null; None makes the field required."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """A sequence feature that recd builds: the user's last items before the sample.
+
+    History at t holds entries with event time strictly before t, oldest first, so a sample never sees its
+    own label or that of a sample of the same millisecond.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    """Name of the feature: its key in the IKJT."""
+    table: str
+    """Embedding table of its ids: the item table, usually."""
+    last: int = 50
+    """How many entries are kept."""
+    label: str | None = None
+    """Only items whose event was positive for this label enter; None: every item."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.last <= 65_536:
+            raise ConfigError(f"histories.{self.name}: last must lie in 1..65536")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeatureGroup:
+    """Features that change together; rows are equal only if all of them are."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    """Name of the group, as metrics show it."""
+    features: tuple[str, ...]
+    """Its sparse features and histories."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventSchema:
+    """Everything about the meaning of a stream of events."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    roles: Roles
+    labels: tuple[Label, ...]
+    sparse: tuple[SparseFeature, ...] = ()
+    dense: tuple[DenseFeature, ...] = ()
+    histories: tuple[History, ...] = ()
+    groups: tuple[FeatureGroup, ...] = ()
+    """Features that no group names form a group of their own, under their own name."""
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise ConfigError("labels: at least one [[labels]] is needed; it says what the model predicts")
+        for what, names in {
+            "labels": [label.name for label in self.labels],
+            "dense": [feature.name for feature in self.dense],
+            "sparse and histories": self.feature_names,
+            "groups": [group.name for group in self.groups],
+            "groups: features": [name for group in self.groups for name in group.features],
+        }.items():
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ConfigError(f"{what}: {', '.join(twice)} is named twice; names must be unique")
+        unknown = {name for group in self.groups for name in group.features} - set(self.feature_names)
+        if unknown:
+            raise ConfigError(f"groups: unknown feature {', '.join(sorted(unknown))}; known: {self.feature_names}")
+        for history in self.histories:
+            if history.label is not None and history.label not in [label.name for label in self.labels]:
+                raise ConfigError(f"histories.{history.name}: label {history.label!r} is not one of [[labels]]")
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Keys of all sparse features, then of all histories."""
+        return [feature.name for feature in self.sparse] + [history.name for history in self.histories]
+
+    @property
+    def all_groups(self) -> tuple[FeatureGroup, ...]:
+        """The declared groups in their order, then one group for each feature that none of them names."""
+        grouped = {name for group in self.groups for name in group.features}
+        alone = [name for name in self.feature_names if name not in grouped]
+        return self.groups + tuple(FeatureGroup(name=name, features=(name,)) for name in alone)
+
+    @property
+    def table_of(self) -> dict[str, str]:
+        """Feature name to embedding table name."""
+        sparse = {feature.name: feature.table for feature in self.sparse}
+        return sparse | {history.name: history.table for history in self.histories}
+
+    def fingerprint(self) -> int:
+        """64 bits that change whenever the meaning of the stream changes."""
+        text = json.dumps(asdict(self), sort_keys=True, default=list)
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

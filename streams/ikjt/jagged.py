@@ -1,0 +1,99 @@
+"""Jagged: rows of different lengths as flat values and offsets.
+
+Owns the layout and row-wise taking and joining. Knows nothing of features, samples or torch.
+
+Shape suffixes: R rows, V values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jagged:
+    """Row r is `values[offsets[r]:offsets[r + 1]]`.
+
+    Invariants (checked by `validate`): offsets start at 0, never decrease and end at V; weights, where
+    there are any, are one float32 a value.
+    """
+
+    values: npt.NDArray[Any]
+    """[V], int64 or int32 ids."""
+    offsets: npt.NDArray[np.int64]
+    """[R + 1]."""
+    weights: npt.NDArray[np.float32] | None = None
+    """[V], or None where the feature is not weighted."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """[R]."""
+        return np.diff(self.offsets)
+
+    @property
+    def nbytes(self) -> int:
+        weights = 0 if self.weights is None else int(self.weights.nbytes)
+        return int(self.values.nbytes) + int(self.offsets.nbytes) + weights
+
+    def row(self, r: int) -> npt.NDArray[Any]:
+        """Values of one row, a view."""
+        return self.values[self.offsets[r] : self.offsets[r + 1]]
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Jagged:
+        """The chosen rows, in the given order, with repeats."""
+        lengths = self.lengths[rows]
+        offsets = offsets_of(lengths)
+        # Position of every output value in the input: its row's start, plus its place within the row.
+        shift = self.offsets[:-1][rows] - offsets[:-1]
+        where = np.arange(offsets[-1]) + np.repeat(shift, lengths)
+        return Jagged(self.values[where], offsets, None if self.weights is None else self.weights[where])
+
+    @staticmethod
+    def concat(parts: Sequence[Jagged]) -> Jagged:
+        """Rows of one part after the other. Either all parts are weighted or none is."""
+        offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
+        weights = [part.weights for part in parts if part.weights is not None]
+        if weights and len(weights) != len(parts):
+            raise ValueError("some parts are weighted and some are not; give the others weights of 1.0")
+        return Jagged(
+            np.concatenate([part.values for part in parts]), offsets, np.concatenate(weights) if weights else None
+        )
+
+    @staticmethod
+    def from_lists(rows: Iterable[Sequence[int]]) -> Jagged:
+        """From Python lists; for tests and for people."""
+        lists = [np.asarray(row, dtype=np.int64) for row in rows]
+        offsets = offsets_of(np.asarray([len(row) for row in lists], dtype=np.int64))
+        return Jagged(np.concatenate([np.empty(0, np.int64), *lists]), offsets)
+
+    def to_lists(self) -> list[list[int]]:
+        """As Python lists; for tests and for people."""
+        return [self.row(r).tolist() for r in range(self.num_rows)]
+
+    def validate(self, name: str = "jagged") -> None:
+        """Raise ValueError that names the first broken invariant."""
+        offsets = self.offsets
+        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0:
+            raise ValueError(f"{name}: offsets must be one-dimensional and start at 0")
+        if np.any(np.diff(offsets) < 0):
+            raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(np.diff(offsets) < 0))}")
+        if offsets[-1] != len(self.values):
+            raise ValueError(f"{name}: offsets end at {offsets[-1]} but there are {len(self.values)} values")
+        if self.weights is not None and len(self.weights) != len(self.values):
+            raise ValueError(f"{name}: {len(self.weights)} weights for {len(self.values)} values")
+
+
+def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """[R] lengths to [R + 1] offsets."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets

@@ -1,0 +1,121 @@
+"""Names, kinds, units and meanings of everything recd reports, and the protocol through which parts report.
+
+Owns the list; the documentation's table is generated from it. Never talks to a metrics library: `infra.metrics`
+implements `Reporter`. No label ever holds a user, item or session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+Name = Literal[
+    "recd_events_total",
+    "recd_dead_letters_total",
+    "recd_late_by_ms",
+    "recd_open_sessions",
+    "recd_held_samples",
+    "recd_watermark_ms",
+    "recd_batches_total",
+    "recd_samples_total",
+    "recd_sessions_total",
+    "recd_wire_bytes_total",
+    "recd_dedup_factor",
+    "recd_commit_failures_total",
+    "recd_rebalances_total",
+    "recd_fetch_lag_events",
+    "recd_fetch_lag_ms",
+    "recd_held_events",
+    "recd_commit_lag_events",
+    "recd_trained_samples_total",
+    "recd_steps_total",
+    "recd_skipped_batches_total",
+    "recd_step_ms",
+    "recd_freshness_ms",
+    "recd_queue_empty_ms_total",
+    "recd_ne",
+    "recd_auc",
+    "recd_calibration",
+    "recd_ids_out_of_range_total",
+    "recd_checkpoint_ms",
+    "recd_checkpoint_bytes",
+    "recd_checkpoint_age_ms",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One line of the reference."""
+
+    kind: Kind
+    unit: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS: Final[dict[Name, Metric]] = {
+    "recd_events_total": Metric("counter", "events", "Events read, by what became of each", ("partition", "account")),
+    "recd_dead_letters_total": Metric("counter", "events", "Records sent to the dead-letter topic", ("reason",)),
+    "recd_late_by_ms": Metric("histogram", "ms", "How far behind its partition's watermark a late event was"),
+    "recd_open_sessions": Metric("gauge", "sessions", "Sessions that may still grow", ("partition",)),
+    "recd_held_samples": Metric("gauge", "samples", "Samples read but not yet in an emitted batch", ("partition",)),
+    "recd_watermark_ms": Metric("gauge", "ms", "Event time up to which a partition is complete", ("partition",)),
+    "recd_batches_total": Metric("counter", "batches", "Mini-batches emitted", ("partition",)),
+    "recd_samples_total": Metric("counter", "samples", "Samples in emitted mini-batches", ("partition",)),
+    "recd_sessions_total": Metric("counter", "sessions", "Sessions emitted, whole or as a part", ("partition", "cut")),
+    "recd_wire_bytes_total": Metric("counter", "bytes", "Size of emitted mini-batches", ("partition",)),
+    "recd_dedup_factor": Metric("gauge", "ratio", "Values before / after deduplication, last batch", ("group",)),
+    "recd_commit_failures_total": Metric("counter", "commits", "Transactions or offset commits that failed"),
+    "recd_rebalances_total": Metric("counter", "rebalances", "Assignments received by this process"),
+    "recd_fetch_lag_events": Metric("gauge", "events", "End of the partition minus next offset to read", ("partition",)),
+    "recd_fetch_lag_ms": Metric("gauge", "ms", "Age of the next unread record; 0 when there is none", ("partition",)),
+    "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
+    "recd_commit_lag_events": Metric("gauge", "events", "End of the partition minus committed offset", ("partition",)),
+    "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),
+    "recd_steps_total": Metric("counter", "steps", "Optimizer steps"),
+    "recd_skipped_batches_total": Metric("counter", "batches", "Batches that changed nothing", ("reason",)),
+    "recd_step_ms": Metric("histogram", "ms", "Time of one step: predict, score, learn"),
+    "recd_freshness_ms": Metric("histogram", "ms", "From the append of an event to the end of its step"),
+    "recd_queue_empty_ms_total": Metric("counter", "ms", "Time the trainer waited for a batch"),
+    "recd_ne": Metric("gauge", "ratio", "Normalized entropy, scored before learning", ("task", "scope")),
+    "recd_auc": Metric("gauge", "ratio", "Area under the ROC curve, scored before learning", ("task", "scope")),
+    "recd_calibration": Metric("gauge", "ratio", "Mean prediction / mean label", ("task", "scope")),
+    "recd_ids_out_of_range_total": Metric("counter", "ids", "Ids that went to the declared row", ("table",)),
+    "recd_checkpoint_ms": Metric("histogram", "ms", "Time to write one checkpoint"),
+    "recd_checkpoint_bytes": Metric("gauge", "bytes", "Size of the last checkpoint"),
+    "recd_checkpoint_age_ms": Metric("gauge", "ms", "Time since the last checkpoint was complete"),
+}
+
+
+class Reporter(Protocol):
+    """Where parts report to. Calls never fail and never block."""
+
+    def count(self, name: Name, amount: float = 1, **labels: str) -> None:
+        """Add to a counter."""
+
+    def gauge(self, name: Name, value: float, **labels: str) -> None:
+        """Set a gauge."""
+
+    def observe(self, name: Name, value: float, **labels: str) -> None:
+        """Add an observation to a histogram."""
+
+    def forget(self, **labels: str) -> None:
+        """Drop every series with these labels: a partition that moved away must not stay on a chart."""
+
+
+class Silent:
+    """A Reporter that reports nowhere."""
+
+    def count(self, name: Name, amount: float = 1, **labels: str) -> None:
+        pass
+
+    def gauge(self, name: Name, value: float, **labels: str) -> None:
+        pass
+
+    def observe(self, name: Name, value: float, **labels: str) -> None:
+        pass
+
+    def forget(self, **labels: str) -> None:
+        pass
