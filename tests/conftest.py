@@ -1,0 +1,36 @@
+"""Real services for every test that wants them.
+
+Owns: one Kafka and one Redis per test session, on free ports in a temporary directory, gone at the end however the
+session ends.
+Never: a stand-in, and never a skip: without a JDK the fixture fails and says what to install.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.services.stack import Addresses, Stack
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """Apache Kafka, one broker, and Redis."""
+    stack = Stack(tmp_path_factory.mktemp("services"), tied=True)
+    try:
+        yield stack.up(brokers=1, kind="kafka")
+    finally:
+        stack.down()
+
+
+@pytest.fixture(scope="session")
+def kafka(services: Addresses) -> str:
+    """Kafka's bootstrap servers. The session's tests share it: name your topics and groups after the test."""
+    return services.kafka
+
+
+@pytest.fixture(scope="session")
+def redis(services: Addresses) -> str:
+    """Redis's URL. The session's tests share it: prefix your keys with the test's name, never FLUSHALL."""
+    return services.redis
