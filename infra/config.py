@@ -1,0 +1,119 @@
+"""The whole configuration of recd: one TOML file made of the parts' own frozen dataclasses.
+
+Owns: which sections there are, what must agree between them, and loading them. Order, highest first: flags
+(`--set section.key=value`), environment (`RECD__SECTION__KEY`), file, defaults.
+Never: holds a default of a part, which stands beside its owner; reads the environment anywhere but in `load`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from infra.config_errors import located, readable
+from infra.config_layers import from_environment, from_file, from_flags, lay
+from infra.metrics import MetricsConfig
+from sessionizer.config import BatchConfig, SessionConfig
+from streams.errors import ConfigError
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.strict import STRICT
+
+DEFAULT_FILE: Final = Path("recd.toml")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    """Where a run keeps what is its own."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    directory: Path = Path(".recd/run")
+    """Folder for the resolved configuration, logs and reports; relative to where recd is started."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that can be configured."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    event: Roles
+    """Which of your fields plays which role."""
+    labels: tuple[Label, ...]
+    """What the model predicts: one binary task each."""
+    features: tuple[SparseFeature, ...] = ()
+    """Sparse features: ids that the event carries."""
+    dense: tuple[DenseFeature, ...] = ()
+    """Dense features: floats of the event."""
+    histories: tuple[History, ...] = ()
+    """Sequence features that recd builds from the user's earlier events."""
+    groups: tuple[FeatureGroup, ...] = ()
+    """Features that change together; one that no group names forms its own."""
+    session: SessionConfig = field(default_factory=SessionConfig)
+    """When a session ends and how late an event may be."""
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    """How sessions are packed into mini-batches."""
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    """Where metrics can be read."""
+    run: RunConfig = field(default_factory=RunConfig)
+    """Where a run keeps what is its own."""
+
+    def __post_init__(self) -> None:
+        _ = self.schema  # Its own checks: names, groups, labels of histories.
+
+    @cached_property
+    def schema(self) -> EventSchema:
+        """The meaning of the stream, as sessionizer and trainer see it."""
+        return EventSchema(
+            roles=self.event,
+            labels=self.labels,
+            sparse=self.features,
+            dense=self.dense,
+            histories=self.histories,
+            groups=self.groups,
+        )
+
+
+def load(path: Path | None, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Config:
+    """The configuration in `path` under the environment and the flags; ConfigError names every refused key.
+
+    `None` means `recd.toml` where recd is started.
+    """
+    layers = [from_file(path or DEFAULT_FILE), *from_environment(environ), *from_flags(overrides)]
+    merged = lay(layers)
+    try:
+        return _adapter().validate_python(merged)
+    except ValidationError as error:
+        raise readable(error, layers, json_schema()) from error
+    except ConfigError as error:
+        raise located(error, layers, merged) from error
+
+
+def from_values(values: Mapping[str, Any]) -> Config:
+    """A configuration from one plain table, as `load` validates it."""
+    try:
+        return _adapter().validate_python(dict(values))
+    except ValidationError as error:
+        raise readable(error, [], json_schema()) from error
+
+
+def to_values(config: Config) -> dict[str, Any]:
+    """The plain table that `from_values` takes, defaults included, None left out (TOML has no word for it)."""
+    return dict(_adapter().dump_python(config, mode="json", exclude_none=True))
+
+
+@cache
+def json_schema() -> dict[str, Any]:
+    """The configuration as JSON schema: keys, types, defaults, and the docstrings under the fields."""
+    return _adapter().json_schema()
+
+
+@cache
+def _adapter() -> TypeAdapter[Config]:
+    return TypeAdapter(Config)

@@ -1,0 +1,59 @@
+"""Logs: events with fields, on stderr.
+
+Owns: how structlog and the standard library's logging look: a coloured line on a terminal, one JSON object a line
+elsewhere. Standard output belongs to results.
+Never: logs by itself; cores do not log at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal, TextIO
+
+import structlog
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def configure(level: Level = "info", stream: TextIO | None = None) -> None:
+    """Set logging up for this process; later calls replace earlier ones."""
+    stream = stream or sys.stderr
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    render: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=True)]
+        if stream.isatty()
+        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,  # So that a test, or a later call, can set it up again.
+    )
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """The logger of one module."""
+    bound: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return bound
