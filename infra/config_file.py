@@ -22,7 +22,7 @@ _SECRET_KEY = re.compile(r"password|secret|token|credential|basic_auth")
 _URL_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@/\s]+@")
 _MASK: Final = "********"
 _HEAD: Final = """\
-Configuration of recd. A value that is commented out is the default.
+Configuration of recd. A key behind a bare # is not set; what stands there is its default.
 Order, highest first: flags (--set section.key=value), environment (RECD__SECTION__KEY), this file, defaults."""
 
 
@@ -39,7 +39,7 @@ def resolved(config: Config) -> str:
     """Every value in force, as TOML; secrets are masked."""
     lines = ["# The configuration in force, defaults included. Secrets are masked."]
     for name, value in masked(to_values(config)).items():
-        lines += ["", *_table(name, value)]
+        lines += ["", *_table(name, value)] if value else []
     return "\n".join(lines) + "\n"
 
 
@@ -65,7 +65,7 @@ def masked(value: Any, key: str = "") -> Any:
 def toml_value(value: Any) -> str:
     """One value on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + " }"
+        return "{" + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
     if isinstance(value, bool):
@@ -78,57 +78,59 @@ def toml_value(value: Any) -> str:
 
 
 def _table(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        for item in value:
-            yield f"[[{name}]]"
-            yield from (f"{_key(key)} = {toml_value(below)}" for key, below in item.items())
-    elif isinstance(value, Mapping):
-        yield f"[{name}]"
-        yield from (f"{_key(key)} = {toml_value(below)}" for key, below in value.items())
-    else:
-        yield f"{name} = {toml_value(value)}"
+    for item in value if isinstance(value, list) else [value]:
+        yield f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
+        below = {key: held for key, held in item.items() if isinstance(held, Mapping) and held}
+        yield from (f"{_key(key)} = {toml_value(held)}" for key, held in item.items() if key not in below)
+        for key, held in below.items():
+            yield from _table(f"{name}.{_key(key)}", held)
 
 
 def _section(name: str, node: Mapping[str, Any], known: Mapping[str, Any], given: Any) -> Iterator[str]:
-    yield from _comment(str(node.get("description", "")))
+    below = _resolve(node.get("items") or node.get("additionalProperties") or node, known)
+    yield from _comment(str(node.get("description") or below["description"]))
     if "items" in node:
-        yield from _entries(f"[[{name}]]", _resolve(node["items"], known), given or [])
-    elif isinstance(node.get("additionalProperties"), Mapping):
-        below = _resolve(node["additionalProperties"], known)
-        for key, values in (given or {}).items():
-            yield from _entries(f"[{name}.{_key(key)}]", below, [values])
-        if not given:
-            yield from _entries(f"[{name}.NAME]", below, [])
+        yield from _entries([(f"[[{name}]]", values) for values in given or []], f"[[{name}]]", below)
+    elif node.get("additionalProperties"):
+        yield from _entries([(f"[{name}.{_key(key)}]", each) for key, each in (given or {}).items()], f"[{name}.NAME]", below)
     else:
         yield f"[{name}]"
-        yield from _keys(_resolve(node, known), given or {}, described=True)
+        yield from _keys(below, given or {}, described=True)
 
 
-def _entries(title: str, node: Mapping[str, Any], given: list[Mapping[str, Any]]) -> Iterator[str]:
-    """A list of tables: described once, at its first entry; without entries a commented pattern of one."""
+def _entries(given: list[tuple[str, Mapping[str, Any]]], pattern: str, node: Mapping[str, Any]) -> Iterator[str]:
+    """Tables of one kind: described once, at the first entry; without entries a commented pattern of one."""
     if not given:
-        yield f"# {title}"
-        yield from (line if line.startswith("#") else f"# {line}" for line in _keys(node, {}, described=True))
-    for number, values in enumerate(given):
+        yield f"#{pattern}"
+        yield from _keys(node, {}, described=True)
+    for number, (title, values) in enumerate(given):
+        yield from ("",) if number else ()
         yield title
         yield from _keys(node, values, described=number == 0)
 
 
 def _keys(node: Mapping[str, Any], given: Mapping[str, Any], *, described: bool) -> Iterator[str]:
     for key, field in node["properties"].items():
-        if described and field.get("description"):
-            yield from _comment(field["description"])
+        if described:
+            unset = " Not set by default." if field.get("default", "") is None else ""
+            yield from _comment(f"{field.get('description', '')}{unset}")
         if key in given:
             yield f"{_key(key)} = {toml_value(given[key])}"
-        elif described and field.get("default") is not None:
-            yield f"# {_key(key)} = {toml_value(field['default'])}"
         elif described:
-            yield f"# {_key(key)} ="
+            yield f"#{_key(key)} = {toml_value(_pattern(field))}"
+
+
+def _pattern(field: Mapping[str, Any]) -> Any:
+    """The default, or an empty value of the right type where there is none."""
+    if field.get("default") is not None:
+        return field["default"]
+    kind = next((option.get("type") for option in field.get("anyOf", []) if option.get("type") != "null"), field.get("type"))
+    return {"array": [], "object": {}, "integer": 0, "number": 0.0, "boolean": False}.get(str(kind), "")
 
 
 def _comment(text: str) -> Iterator[str]:
     for paragraph in text.splitlines():
-        yield from (f"## {line}" for line in textwrap.wrap(paragraph, WIDTH))
+        yield from (f"# {line}" for line in textwrap.wrap(paragraph, WIDTH))
 
 
 def _resolve(node: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
