@@ -1,0 +1,171 @@
+"""The frozen configuration of the model, its optimizers and the training run.
+
+Owns what a user may set about learning, and refuses what cannot work. Never imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from streams.errors import ConfigError
+from streams.events.schema import EventSchema
+from streams.strict import STRICT
+
+IdMapping = Literal["hash", "direct"]
+Pooling = Literal["sum", "mean", "attention"]
+Readout = Literal["mean", "last"]
+DenseOptimizerName = Literal["adagrad", "adam"]
+DeviceName = Literal["cpu", "cuda"]
+
+MAX_TABLE_ROWS: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableConfig:
+    """One physical embedding table; features name it in the event schema and may share it."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    rows: int
+    """Rows of the table; with mapping `direct` the last one is kept for ids out of range."""
+    mapping: IdMapping = "hash"
+    """hash: a seeded 64-bit mix of the id, modulo `rows`. direct: the id is the row."""
+    init_scale: float = 0.05
+    """Rows start uniform in [-init_scale, init_scale]."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.rows <= MAX_TABLE_ROWS:
+            raise ConfigError(f"tables: rows = {self.rows} must lie in 2..{MAX_TABLE_ROWS}")
+        if not 0.0 <= self.init_scale <= 1.0:
+            raise ConfigError(f"tables: init_scale = {self.init_scale} must lie in 0..1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionConfig:
+    """The self-attention encoder over the rows of a sequence feature."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    heads: int = 2
+    """Attention heads; must divide `model.dim`."""
+    layers: int = 1
+    """Encoder layers."""
+    feedforward: int = 64
+    """Width of the hidden layer after each attention."""
+    max_length: int = 50
+    """Only the newest `max_length` ids of a row are attended to."""
+    readout: Readout = "mean"
+    """mean: of all positions. last: the newest position. An empty row reads as exactly 0 either way."""
+
+    def __post_init__(self) -> None:
+        for name in ("heads", "layers", "feedforward", "max_length"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"model.attention.{name} must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """A DLRM: embedding tables, dense MLP, pooled and attended features, dot interaction, over MLP."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    tables: Mapping[str, TableConfig]
+    """Table name to its size; every table that a feature names, and no other."""
+    dim: int = 16
+    """Width of every embedding row and of every vector that interacts; a multiple of 4."""
+    dense_layers: tuple[int, ...] = (64,)
+    """Hidden layers over the dense columns; a last layer of width `dim` follows."""
+    over_layers: tuple[int, ...] = (64,)
+    """Hidden layers over the interactions; a last layer with one output per task follows."""
+    pooling: Mapping[str, Pooling] = field(default_factory=dict)
+    """Feature name to how its row becomes one vector; features left out are summed."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    """The encoder of features with pooling `attention`."""
+
+    def __post_init__(self) -> None:
+        if not self.tables:
+            raise ConfigError("model.tables is empty; name the table of every feature")
+        if self.dim < 4 or self.dim % 4:
+            raise ConfigError(f"model.dim = {self.dim} must be a positive multiple of 4")
+        if self.dim % self.attention.heads:
+            raise ConfigError(f"model.attention.heads = {self.attention.heads} must divide model.dim = {self.dim}")
+        for name in ("dense_layers", "over_layers"):
+            if any(width < 1 for width in getattr(self, name)):
+                raise ConfigError(f"model.{name} holds a width below 1")
+
+    def pooling_of(self, feature: str) -> Pooling:
+        """How the rows of a feature become one vector each."""
+        return self.pooling.get(feature, "sum")
+
+    def check_against(self, schema: EventSchema) -> None:
+        """Raise ConfigError that names the first table or feature on which schema and model disagree."""
+        used = set(schema.table_of.values())
+        if not used:
+            raise ConfigError("the schema has no sparse features and no histories; the model needs at least one")
+        for table in sorted(used - set(self.tables)):
+            raise ConfigError(f"model.tables.{table} is missing, but a feature looks its ids up there")
+        for table in sorted(set(self.tables) - used):
+            raise ConfigError(f"model.tables.{table} is used by no feature; remove it or name it in a feature")
+        for feature in sorted(set(self.pooling) - set(schema.feature_names)):
+            raise ConfigError(f"model.pooling.{feature}: no such feature; known: {schema.feature_names}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimizerConfig:
+    """Row-wise Adagrad inside the table backward, and an optimizer for everything dense."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    learning_rate: float = 0.05
+    """Of the embedding tables."""
+    eps: float = 1e-8
+    """Added to the root of the tables' second moments; above 0, so that a zero gradient changes nothing."""
+    dense_optimizer: DenseOptimizerName = "adagrad"
+    """adagrad never forgets, adam follows drift."""
+    dense_learning_rate: float = 0.02
+    """Of everything that is not a table."""
+    dense_eps: float = 1e-8
+    """Added to the root of the dense second moments."""
+    warm_up_steps: int = 0
+    """Both rates rise linearly over this many steps. Every step of the lineage counts, skipped ones too."""
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "dense_learning_rate", "eps", "dense_eps"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"optimizer.{name} = {getattr(self, name)} must be a positive number")
+        if self.warm_up_steps < 0:
+            raise ConfigError("optimizer.warm_up_steps must not be negative")
+
+    def warm_up(self, step: int) -> float:
+        """Factor on both learning rates at step 0, 1, 2…: above 0 from the first step on."""
+        return min(1.0, (step + 1) / self.warm_up_steps) if self.warm_up_steps else 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    """How a training run proceeds."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    seed: int = 0
+    """Decides every initial weight."""
+    step_samples: int = 256
+    """A step takes whole mini-batches until it holds at least this many samples, or none are waiting."""
+    threads: int = 2
+    """Threads of one operation on a CPU."""
+    device: DeviceName = "cpu"
+    """Where the model lives."""
+    window_samples: int = 10_000
+    """Samples behind each windowed metric."""
+    max_skipped_steps: int = 10
+    """More steps in a row that could not be learned than this stop the trainer."""
+
+    def __post_init__(self) -> None:
+        for name in ("step_samples", "threads", "window_samples"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name} must be at least 1")
+        for name in ("seed", "max_skipped_steps"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"train.{name} must not be negative")
