@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,14 +72,22 @@ class Ikjt:
 
     def validate(self) -> None:
         """Raise ValueError that names the first broken invariant, except equality of rows (costly)."""
+        if self.inverse.ndim != 1 or self.inverse.dtype != np.int32:
+            raise ValueError(f"group {self.group}: inverse must be one row of int32, not {self.inverse.dtype}")
         if not self.features:
             raise ValueError(f"group {self.group}: has no features")
         for key, rows in self.features.items():
             rows.validate(f"group {self.group}, feature {key}")
             if rows.num_rows != self.num_rows:
                 raise ValueError(f"group {self.group}: {key} has {rows.num_rows} rows, {self.keys[0]} {self.num_rows}")
-        used: npt.NDArray[Any] = np.unique(self.inverse)
-        if len(used) and (used[0] < 0 or used[-1] >= self.num_rows):
-            raise ValueError(f"group {self.group}: inverse reaches {used[0]}..{used[-1]} of {self.num_rows} rows")
-        if len(used) != self.num_rows:
-            raise ValueError(f"group {self.group}: {self.num_rows - len(used)} rows are used by no sample")
+        # With rows numbered by first appearance, no sample may reach past the rows seen so far by more than one.
+        seen = np.maximum.accumulate(self.inverse)
+        jumps = np.flatnonzero(np.diff(seen, prepend=-1) > 1)
+        if len(jumps):
+            b = int(jumps[0])
+            raise ValueError(f"group {self.group}: sample {b} uses row {seen[b]} before the rows below it were used")
+        if len(seen) and self.inverse.min() < 0:
+            raise ValueError(f"group {self.group}: inverse holds {self.inverse.min()}; rows count from 0")
+        last = int(seen[-1]) if len(seen) else -1
+        if last + 1 != self.num_rows:
+            raise ValueError(f"group {self.group}: samples use {last + 1} rows, but there are {self.num_rows}")

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.ikjt.kernels import copy_rows
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jagged:
@@ -50,12 +52,11 @@ class Jagged:
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Jagged:
         """The chosen rows, in the given order, with repeats."""
-        lengths = self.lengths[rows]
-        offsets = offsets_of(lengths)
-        # Position of every output value in the input: its row's start, plus its place within the row.
-        shift = self.offsets[:-1][rows] - offsets[:-1]
-        where = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-        return Jagged(self.values[where], offsets, None if self.weights is None else self.weights[where])
+        offsets = offsets_of(self.lengths[rows])  # IndexError for rows that do not exist; the loop checks nothing
+        chosen = np.where(rows < 0, rows + self.num_rows, rows).astype(np.int64)
+        values = copy_rows(self.values, self.offsets, chosen, offsets)
+        weights = None if self.weights is None else copy_rows(self.weights, self.offsets, chosen, offsets)
+        return Jagged(values, offsets, weights)
 
     @staticmethod
     def concat(parts: Sequence[Jagged]) -> Jagged:
@@ -86,10 +87,14 @@ class Jagged:
             raise ValueError(f"{name}: offsets must be one-dimensional and start at 0")
         if np.any(np.diff(offsets) < 0):
             raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(np.diff(offsets) < 0))}")
+        if self.values.ndim != 1 or self.values.dtype not in (np.int32, np.int64):
+            raise ValueError(f"{name}: values must be one row of int32 or int64 ids, not {self.values.dtype}")
         if offsets[-1] != len(self.values):
             raise ValueError(f"{name}: offsets end at {offsets[-1]} but there are {len(self.values)} values")
         if self.weights is not None and len(self.weights) != len(self.values):
             raise ValueError(f"{name}: {len(self.weights)} weights for {len(self.values)} values")
+        if self.weights is not None and self.weights.dtype != np.float32:
+            raise ValueError(f"{name}: weights must be float32, not {self.weights.dtype}")
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
