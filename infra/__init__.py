@@ -1,0 +1,7 @@
+"""Running it: the only place that wires things together.
+
+`cli` the command `recd` · `commands/` one file a command · `config` one TOML file from the parts' dataclasses, with
+`config_layers` flags over environment over file, `config_errors` what a refusal says, `config_file` writing it ·
+`presets` configurations to start from · `logging` · `metrics` Prometheus · `clock` the one reader of time ·
+`services/` local Kafka and Redis · `kafka/` the jars · `demo/` the main job end to end · `report/` its pictures.
+"""

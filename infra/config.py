@@ -22,7 +22,12 @@ from infra.metrics import MetricsConfig
 from sessionizer.config import BatchConfig, SessionConfig
 from streams.errors import ConfigError
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.kafka.client import KafkaConfig
+from streams.kafka.topics import TopicsConfig
 from streams.strict import STRICT
+from trainer.checkpoint.config import CheckpointConfig
+from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
+from trainer.source_config import SourceConfig
 
 DEFAULT_FILE: Final = Path("recd.toml")
 
@@ -55,17 +60,31 @@ class Config:
     """Sequence features that recd builds from the user's earlier events."""
     groups: tuple[FeatureGroup, ...] = ()
     """Features that change together; one that no group names forms its own."""
+    model: ModelConfig
+    """The network and its embedding tables."""
     session: SessionConfig = field(default_factory=SessionConfig)
     """When a session ends and how late an event may be."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     """How sessions are packed into mini-batches."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """How the model learns."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """How a training run proceeds."""
+    source: SourceConfig = field(default_factory=SourceConfig)
+    """How the trainer reads mini-batches."""
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    """Where checkpoints go, how often, and how many are kept."""
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
+    """Where Kafka is and how to be let in."""
+    topics: TopicsConfig = field(default_factory=TopicsConfig)
+    """Names and sizes of the topics."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     """Where metrics can be read."""
     run: RunConfig = field(default_factory=RunConfig)
     """Where a run keeps what is its own."""
 
     def __post_init__(self) -> None:
-        _ = self.schema  # Its own checks: names, groups, labels of histories.
+        self.model.check_against(self.schema)
 
     @cached_property
     def schema(self) -> EventSchema:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.config import Config, json_schema, to_values
+from infra.config_layers import TomlValue
 
 WIDTH: Final = 110
 RESOLVED_NAME: Final = "resolved.toml"
@@ -31,7 +32,7 @@ def commented(values: Mapping[str, Any]) -> str:
     known = json_schema()
     lines = [*_comment(_HEAD)]
     for name, node in known["properties"].items():
-        lines += ["", *_section(name, node, known, values.get(name))]
+        lines += _section(name, node, known, values.get(name))
     return "\n".join(lines) + "\n"
 
 
@@ -51,7 +52,7 @@ def save_resolved(config: Config, directory: Path) -> Path:
     return path
 
 
-def masked(value: Any, key: str = "") -> Any:
+def masked(value: TomlValue, key: str = "") -> TomlValue:
     """The same value with passwords and the like replaced, in URLs too."""
     if isinstance(value, Mapping):
         return {name: masked(item, name) for name, item in value.items()}
@@ -62,7 +63,7 @@ def masked(value: Any, key: str = "") -> Any:
     return value
 
 
-def toml_value(value: Any) -> str:
+def toml_value(value: TomlValue) -> str:
     """One value on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + "}"
@@ -77,7 +78,7 @@ def toml_value(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
-def _table(name: str, value: Any) -> Iterator[str]:
+def _table(name: str, value: TomlValue) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
         yield f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
         below = {key: held for key, held in item.items() if isinstance(held, Mapping) and held}
@@ -86,31 +87,32 @@ def _table(name: str, value: Any) -> Iterator[str]:
             yield from _table(f"{name}.{_key(key)}", held)
 
 
-def _section(name: str, node: Mapping[str, Any], known: Mapping[str, Any], given: Any) -> Iterator[str]:
-    below = _resolve(node.get("items") or node.get("additionalProperties") or node, known)
+def _section(name: str, node: Mapping[str, Any], known: Mapping[str, Any], given: TomlValue) -> Iterator[str]:
+    """One section; tables below it follow its own keys."""
+    listed, mapped = node.get("items"), node.get("additionalProperties")
+    below = _resolve(listed or mapped or node, known)
+    yield ""
     yield from _comment(str(node.get("description") or below["description"]))
-    if "items" in node:
-        yield from _entries([(f"[[{name}]]", values) for values in given or []], f"[[{name}]]", below)
-    elif node.get("additionalProperties"):
-        yield from _entries([(f"[{name}.{_key(key)}]", each) for key, each in (given or {}).items()], f"[{name}.NAME]", below)
+    if listed:
+        entries = [(f"[[{name}]]", name, values) for values in given or []] or [(f"#[[{name}]]", name, None)]
+    elif mapped:
+        names = [(f"{name}.{_key(key)}", values) for key, values in (given or {}).items()]
+        entries = [(f"[{each}]", each, values) for each, values in names] or [(f"#[{name}.NAME]", name, None)]
     else:
-        yield f"[{name}]"
-        yield from _keys(below, given or {}, described=True)
-
-
-def _entries(given: list[tuple[str, Mapping[str, Any]]], pattern: str, node: Mapping[str, Any]) -> Iterator[str]:
-    """Tables of one kind: described once, at the first entry; without entries a commented pattern of one."""
-    if not given:
-        yield f"#{pattern}"
-        yield from _keys(node, {}, described=True)
-    for number, (title, values) in enumerate(given):
+        entries = [(f"[{name}]", name, given or {})]
+    for number, (title, path, values) in enumerate(entries):
         yield from ("",) if number else ()
         yield title
-        yield from _keys(node, values, described=number == 0)
+        yield from _keys(path, below, known, values or {}, described=number == 0)
 
 
-def _keys(node: Mapping[str, Any], given: Mapping[str, Any], *, described: bool) -> Iterator[str]:
+def _keys(
+    path: str, node: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], *, described: bool
+) -> Iterator[str]:
+    tables = {key: field for key, field in node["properties"].items() if _is_table(field, known)}
     for key, field in node["properties"].items():
+        if key in tables:
+            continue
         if described:
             unset = " Not set by default." if field.get("default", "") is None else ""
             yield from _comment(f"{field.get('description', '')}{unset}")
@@ -118,13 +120,23 @@ def _keys(node: Mapping[str, Any], given: Mapping[str, Any], *, described: bool)
             yield f"{_key(key)} = {toml_value(given[key])}"
         elif described:
             yield f"#{_key(key)} = {toml_value(_pattern(field))}"
+    for key, field in tables.items():
+        yield from _section(f"{path}.{_key(key)}", field, known, given.get(key))
 
 
-def _pattern(field: Mapping[str, Any]) -> Any:
+def _is_table(field: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Whether a key is a table, or a list or mapping of tables, with keys of its own."""
+    below = field.get("items") or field.get("additionalProperties") or field
+    return isinstance(below, Mapping) and "properties" in _resolve(below, known)
+
+
+def _pattern(field: Mapping[str, Any]) -> TomlValue:
     """The default, or an empty value of the right type where there is none."""
     if field.get("default") is not None:
         return field["default"]
-    kind = next((option.get("type") for option in field.get("anyOf", []) if option.get("type") != "null"), field.get("type"))
+    kind = next(
+        (option.get("type") for option in field.get("anyOf", []) if option.get("type") != "null"), field.get("type")
+    )
     return {"array": [], "object": {}, "integer": 0, "number": 0.0, "boolean": False}.get(str(kind), "")
 
 

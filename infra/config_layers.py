@@ -17,7 +17,9 @@ from typing import Any, Final
 from streams.errors import ConfigError
 
 ENV_PREFIX: Final = "RECD__"
-Table = dict[str, Any]
+TomlValue = Any
+"""A value as TOML holds it: what it may be is the validation's question."""
+Table = dict[str, TomlValue]
 Loc = tuple[str | int, ...]
 
 
@@ -75,46 +77,48 @@ def lay(layers: Sequence[Layer]) -> Table:
     return merged
 
 
-def find(values: Any, loc: Loc) -> Any:
+def find(values: TomlValue, loc: Loc) -> TomlValue:
     """What stands at `loc`, None if nothing does."""
     for key in loc:
-        if isinstance(values, Mapping) and key in values:
-            values = values[key]
-        elif isinstance(values, list) and isinstance(key, int) and key < len(values):
-            values = values[key]
-        else:
+        in_table = isinstance(values, Mapping) and key in values
+        in_list = isinstance(values, list) and isinstance(key, int) and key < len(values)
+        if not (in_table or in_list):
             return None
+        values = values[key]
     return values
 
 
-def _lay_over(below: Any, above: Table, path: Loc) -> None:
-    for key, value in above.items():
-        if isinstance(below, list):  # `labels.0.threshold`: one entry of a list that a lower layer holds.
-            if not key.isdigit() or int(key) >= len(below):
-                dotted = ".".join(map(str, path))
-                raise ConfigError(f"{dotted}.{key}: {dotted} is a list of {len(below)}; entries count from 0")
-            key, held = int(key), below[int(key)]
-        else:
-            held = below.get(key)
+def _lay_over(below: TomlValue, above: Table, path: Loc) -> None:
+    for name, value in above.items():
+        key = _entry(below, name, path) if isinstance(below, list) else name
+        held = below[key] if isinstance(below, list) else below.get(key)
         if isinstance(value, dict) and isinstance(held, dict | list):
             _lay_over(held, value, (*path, key))
         else:
             below[key] = _copy(value)
 
 
-def _copy(value: Any) -> Any:
+def _entry(below: list[TomlValue], name: str, path: Loc) -> int:
+    """`labels.0.threshold`: the number of an entry that a lower layer holds."""
+    if name.isdigit() and int(name) < len(below):
+        return int(name)
+    dotted = ".".join(map(str, path))
+    raise ConfigError(f"{dotted}.{name}: {dotted} is a list of {len(below)}; entries count from 0")
+
+
+def _copy(value: TomlValue) -> TomlValue:
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _nest(keys: Sequence[str], value: Any) -> Table:
+def _nest(keys: Sequence[str], value: TomlValue) -> Table:
     for key in reversed(keys):
         value = {key: value}
     return dict(value)
 
 
-def _value(text: str, source: str) -> Any:
+def _value(text: str, source: str) -> TomlValue:
     """Lists, tables and quoted strings as TOML; anything else as it stands, for validation to convert."""
     if not text.startswith(("[", "{", '"', "'")):
         return text

@@ -32,6 +32,13 @@ def movielens() -> dict[str, Any]:
         ],
         "histories": [{"name": "liked", "table": "item", "last": 50, "label": "like"}],
         "groups": [{"name": "history", "features": ["liked"]}],
+        "model": {
+            "tables": {
+                "user": {"rows": MOVIELENS_USERS + 2, "mapping": "direct"},
+                "item": {"rows": MOVIELENS_ITEMS + 2, "mapping": "direct"},
+            },
+            "pooling": {"liked": "attention"},
+        },
         "session": {"gap_ms": 1_800_000, "max_samples": 256},
         "batch": {"samples": 256},
     }
@@ -47,5 +54,6 @@ def minimal(topic: str) -> dict[str, Any]:
             {"name": "item", "field": "item_id", "table": "item"},
         ],
         "histories": [{"name": "recent", "table": "item", "last": 50}],
+        "model": {"tables": {"user": {"rows": 100_000}, "item": {"rows": 100_000}}, "pooling": {"recent": "attention"}},
         "topics": {"interactions": topic},
     }
