@@ -58,6 +58,17 @@ class LazyGroup(TyperGroup):
         return name, _load(name) if command is not None and name is not None else None, rest
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  (an option's callback is called so)
+    from importlib.metadata import version
+
+    if wanted:
+        sys.stdout.write(f"recd {version('recd')}\n")
+        raise typer.Exit(DONE)
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+]
 app = typer.Typer(cls=LazyGroup, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -65,7 +76,7 @@ app = typer.Typer(cls=LazyGroup, add_completion=False, no_args_is_help=True, ric
 def recd(
     ctx: typer.Context,
     *,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    show_version: VersionOption = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and debug logs.")] = False,
 ) -> None:
     """Train a recommendation model continuously from a Kafka topic, each user feature stored and computed once.
@@ -77,13 +88,9 @@ def recd(
 
         recd COMMAND --help             options and examples of one command
     """
-    from importlib.metadata import version
-
     from infra import logging
 
-    if show_version:
-        sys.stdout.write(f"recd {version('recd')}\n")
-        raise typer.Exit(DONE)
+    assert not show_version, "the option's callback has left"
     ctx.obj = debug
     logging.configure("debug" if debug else "info")
 

@@ -90,7 +90,7 @@ def find(values: TomlValue, loc: Loc) -> TomlValue:
 
 def _lay_over(below: TomlValue, above: Table, path: Loc) -> None:
     for name, value in above.items():
-        key = _entry(below, name, path) if isinstance(below, list) else name
+        key: TomlValue = _entry(below, name, path) if isinstance(below, list) else name
         held = below[key] if isinstance(below, list) else below.get(key)
         if isinstance(value, dict) and isinstance(held, dict | list):
             _lay_over(held, value, (*path, key))
