@@ -20,7 +20,7 @@ class PureContract(Contract):
     shells = fields.ListField(subfield=fields.StringField(), required=False, default=[])
     forbidden = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002  (the base class's signature)
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001  (the base class's)
         """Every shortest chain from a pure module to a forbidden one."""
         packages, shells = cast("list[str]", self.packages), cast("list[str]", self.shells)
         missing = [package for package in packages if package not in graph.modules]

