@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,15 @@ class Lineage:
     """[B]."""
     appended_ms: I64
     """[B], wall clock of the producer; -1 unknown. Freshness is measured from here."""
+
+
+LINEAGE_DTYPES: Final = {
+    "offset": np.dtype(np.int64),
+    "event_id": np.dtype(np.uint64),
+    "session_id": np.dtype(np.uint64),
+    "event_time_ms": np.dtype(np.int64),
+    "appended_ms": np.dtype(np.int64),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,6 +76,29 @@ class MiniBatch:
         session = self.lineage.session_id
         return int(np.count_nonzero(session[1:] != session[:-1])) + 1 if len(session) else 0
 
+    def validate(self) -> None:
+        """Raise ValueError that names the first column or group which does not fit the others."""
+        num_samples = len(self)
+        if not 0 <= self.partition < 2**31 or not 0 <= self.sequence < 2**63 or not 0 <= self.fingerprint < 2**64:
+            raise ValueError(f"partition {self.partition}, sequence {self.sequence}, fingerprint {self.fingerprint}")
+        for name, dtype in LINEAGE_DTYPES.items():
+            column = getattr(self.lineage, name)
+            if column.shape != (num_samples,) or column.dtype != dtype:
+                raise ValueError(f"lineage.{name} must be [{num_samples}] {dtype}, not {column.shape} {column.dtype}")
+        for name, matrix in (("labels", self.labels), ("dense", self.dense)):
+            if matrix.ndim != 2 or len(matrix) != num_samples or matrix.dtype != np.float32:
+                raise ValueError(f"{name} must be [{num_samples}, …] float32, not {matrix.shape} {matrix.dtype}")
+        names = [group.group for group in self.groups]
+        keys = [key for group in self.groups for key in group.features]
+        for what, given in (("group", names), ("feature", keys)):
+            twice = {name for name in given if given.count(name) > 1}
+            if twice:
+                raise ValueError(f"{what} {min(twice)} is there twice; names must be unique")
+        for group in self.groups:
+            if group.num_samples != num_samples:
+                raise ValueError(f"group {group.group} has {group.num_samples} samples, the lineage {num_samples}")
+            group.validate()
+
     @cached_property
     def content_hash(self) -> int:
         """64 bits of labels, features, event and session ids; no offsets, clocks or compression.
@@ -73,7 +106,8 @@ class MiniBatch:
         Two runs over the same events give equal hashes; replay compares by this one.
         """
         digest = xxhash.xxh3_64()
-        for column in (self.lineage.event_id, self.lineage.session_id, self.lineage.event_time_ms, self.labels, self.dense):
+        lineage = self.lineage
+        for column in (lineage.event_id, lineage.session_id, lineage.event_time_ms, self.labels, self.dense):
             digest.update(np.ascontiguousarray(column).data)
         for group in self.groups:
             digest.update(group.group.encode())

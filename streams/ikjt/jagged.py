@@ -83,10 +83,11 @@ class Jagged:
     def validate(self, name: str = "jagged") -> None:
         """Raise ValueError that names the first broken invariant."""
         offsets = self.offsets
-        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0:
-            raise ValueError(f"{name}: offsets must be one-dimensional and start at 0")
-        if np.any(np.diff(offsets) < 0):
-            raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(np.diff(offsets) < 0))}")
+        if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0 or offsets[0] != 0:
+            raise ValueError(f"{name}: offsets must be one-dimensional int64 and start at 0")
+        decreases = offsets[1:] < offsets[:-1]  # not np.diff, whose result may wrap around
+        if np.any(decreases):
+            raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(decreases))}")
         if self.values.ndim != 1 or self.values.dtype not in (np.int32, np.int64):
             raise ValueError(f"{name}: values must be one row of int32 or int64 ids, not {self.values.dtype}")
         if offsets[-1] != len(self.values):

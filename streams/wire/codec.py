@@ -1,0 +1,231 @@
+"""A mini-batch to sections and back.
+
+Owns the order of the sections: lineage, labels, dense, then for every group its inverse and, feature by feature,
+lengths, values and, where there are any, weights. The bytes of header and table are `layout`.
+
+Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out has passed
+`MiniBatch.validate`. Every failure is a WireError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from streams.errors import WireError
+from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.jagged import Jagged, offsets_of
+from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
+from streams.wire import layout
+from streams.wire.layout import Header, Kind, Section
+from streams.wire.packing import Packed, pack, plain, unpack
+
+Array = npt.NDArray[Any]
+
+_LINEAGE = dict(
+    zip(LINEAGE_DTYPES, (Kind.OFFSET, Kind.EVENT_ID, Kind.SESSION_ID, Kind.EVENT_TIME, Kind.APPENDED), strict=True)
+)
+
+
+def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
+    """The message of a mini-batch. Raises ValueError for a batch that breaks its own invariants or the limits."""
+    batch.validate()
+    body, sections, size_of_table = _write_body(batch, level)
+    stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(body)
+    header = Header(
+        partition=batch.partition,
+        sequence=batch.sequence,
+        samples=len(batch),
+        sessions=batch.num_sessions,
+        watermark_ms=batch.watermark_ms,
+        fingerprint=batch.fingerprint,
+        num_sections=len(sections),
+        table_bytes=size_of_table,
+        body_bytes=len(body),
+        stored_bytes=len(stored),
+        body_crc=google_crc32c.value(stored),
+    )
+    return layout.write_header(header) + stored
+
+
+def peek(data: bytes | memoryview) -> Header:
+    """What the message says about itself, without decompressing it. Raises WireError."""
+    return layout.read_header(data)
+
+
+def decode(data: bytes | memoryview) -> MiniBatch:
+    """The mini-batch of a message. Plain columns are views of one decompressed buffer. Raises WireError."""
+    header = layout.read_header(data)
+    body = _decompress(header, memoryview(data)[layout.HEADER_BYTES :])
+    sections = _Sections(layout.read_table(header, body.data), body)
+    try:
+        batch = _read_batch(header, sections)
+        batch.validate()
+    except ValueError as error:
+        raise WireError(f"the message holds an impossible mini-batch: {error}") from error
+    if batch.num_sessions != header.sessions:
+        raise WireError(f"the header announces {header.sessions} sessions, {batch.num_sessions} are there")
+    return batch
+
+
+def kjt_bytes(batch: MiniBatch, *, level: int = 3) -> int:
+    """Size of the message if every sample carried its own rows, as in a KJT: same codec, same level."""
+    inverse = np.arange(len(batch), dtype=np.int32)
+    groups = tuple(Ikjt(group.group, group.expand(), inverse) for group in batch.groups)
+    return len(encode(replace(batch, groups=groups), level=level))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A section before it has a position."""
+
+    kind: Kind
+    array: Array
+    packed: Packed
+    name: str = ""
+    columns: int = 1
+
+
+def _columns(batch: MiniBatch, level: int) -> Iterator[_Column]:
+    """Every section in order."""
+    for name, kind in _LINEAGE.items():
+        column = getattr(batch.lineage, name)
+        yield _Column(kind, column, pack(column, level))
+    for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
+        yield _Column(kind, matrix, plain(matrix), columns=matrix.shape[1])
+    for group in batch.groups:
+        yield _Column(Kind.INVERSE, group.inverse, pack(group.inverse, level), group.group)
+        for key, rows in group.features.items():
+            lengths = rows.lengths
+            yield _Column(Kind.LENGTHS, lengths, pack(lengths, level), key)
+            yield _Column(Kind.VALUES, rows.values, pack(rows.values, level), key)
+            if rows.weights is not None:
+                yield _Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
+
+
+def _write_body(batch: MiniBatch, level: int) -> tuple[bytearray, list[Section], int]:
+    """Body, its sections and the size of their table."""
+    columns = list(_columns(batch, level))
+    size_of_table = layout.table_bytes([column.name for column in columns])
+    sections: list[Section] = []
+    end = size_of_table
+    for column in columns:
+        position = layout.aligned(end)
+        sections.append(
+            Section(
+                kind=column.kind,
+                dtype=column.array.dtype,
+                encoding=column.packed.encoding,
+                width=column.packed.width,
+                name=column.name,
+                columns=column.columns,
+                count=column.array.size,
+                position=position,
+                size=len(column.packed),
+                base=column.packed.base,
+            )
+        )
+        end = position + len(column.packed)
+    decoded_bytes = sum(column.array.size * 8 for column in columns)
+    if end > layout.MAX_BODY_BYTES or decoded_bytes > layout.MAX_DECODED_BYTES:
+        raise ValueError(f"a mini-batch of {end} bytes is above the limit of the format; make smaller batches")
+    body = bytearray(end)
+    body[:size_of_table] = layout.write_table(sections)
+    for section, column in zip(sections, columns, strict=True):
+        body[section.position : section.position + section.size] = column.packed.buffer
+    return body, sections, size_of_table
+
+
+def _decompress(header: Header, stored: memoryview) -> npt.NDArray[np.uint8]:
+    """The body in memory of its own that begins at a multiple of 64 bytes and may be written to."""
+    if google_crc32c.value(bytes(stored)) != header.body_crc:
+        raise WireError("the body is damaged: its CRC-32C does not match")
+    try:
+        announced = zstandard.frame_content_size(stored)
+        if announced != header.body_bytes:
+            raise WireError(f"the header announces {header.body_bytes} bytes, the compressed body {announced}")
+        memory = np.empty(header.body_bytes + layout.ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % layout.ALIGNMENT
+        body = memory[start : start + header.body_bytes]
+        with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
+            found = reader.readinto(body.data) if header.body_bytes else 0
+    except zstandard.ZstdError as error:
+        raise WireError(f"the body cannot be decompressed: {error}") from error
+    if found != header.body_bytes:
+        raise WireError(f"the body ends after {found} of {header.body_bytes} bytes")
+    return body
+
+
+class _Sections:
+    """The sections of a body, taken one after the other."""
+
+    def __init__(self, sections: list[Section], body: npt.NDArray[np.uint8]) -> None:
+        self._sections = sections
+        self._body = body
+        self._next = 0
+
+    def upcoming(self) -> Kind | None:
+        """Kind of the next section; None at the end."""
+        return self._sections[self._next].kind if self._next < len(self._sections) else None
+
+    def take(self, kind: Kind) -> tuple[Section, Array]:
+        """The next section and its column, which must be of this kind."""
+        if self.upcoming() is not kind:
+            found = self._sections[self._next] if self.upcoming() is not None else "the end"
+            raise WireError(f"a section {kind.name.lower()} must come here, not {found}")
+        section = self._sections[self._next]
+        self._next += 1
+        return section, unpack(section, self._body[section.position : section.position + section.size])
+
+
+def _read_batch(header: Header, sections: _Sections) -> MiniBatch:
+    """Takes every section. Raises WireError or ValueError."""
+    lineage = Lineage(**{name: sections.take(kind)[1] for name, kind in _LINEAGE.items()})
+    if len(lineage.offset) != header.samples:
+        raise WireError(f"the header announces {header.samples} samples, {len(lineage.offset)} are there")
+    labels, dense = (_matrix(header, sections, kind) for kind in (Kind.LABELS, Kind.DENSE))
+    groups: list[Ikjt] = []
+    while sections.upcoming() is not None:
+        groups.append(_read_group(sections))
+    return MiniBatch(
+        partition=header.partition,
+        sequence=header.sequence,
+        watermark_ms=header.watermark_ms,
+        fingerprint=header.fingerprint,
+        lineage=lineage,
+        labels=labels,
+        dense=dense,
+        groups=tuple(groups),
+    )
+
+
+def _matrix(header: Header, sections: _Sections, kind: Kind) -> Array:
+    """[B, columns]."""
+    section, column = sections.take(kind)
+    if section.count != header.samples * section.columns:
+        raise WireError(f"{section} has {section.count} values for {header.samples} samples of {section.columns}")
+    return column.reshape(header.samples, section.columns)
+
+
+def _read_group(sections: _Sections) -> Ikjt:
+    """One group: its inverse and its features."""
+    head, inverse = sections.take(Kind.INVERSE)
+    features: dict[str, Jagged] = {}
+    while sections.upcoming() is Kind.LENGTHS:
+        section, lengths = sections.take(Kind.LENGTHS)
+        parts = [(section, lengths), sections.take(Kind.VALUES)]
+        if sections.upcoming() is Kind.WEIGHTS:
+            parts.append(sections.take(Kind.WEIGHTS))
+        if {part.name for part, _ in parts} != {section.name} or section.name in features:
+            raise WireError(f"{section} is mixed with another feature or repeated")
+        if lengths.dtype.kind != "i":
+            raise WireError(f"{section} holds {lengths.dtype}, not integers")
+        weights = parts[2][1] if len(parts) == 3 else None
+        features[section.name] = Jagged(parts[1][1], offsets_of(lengths), weights)
+    return Ikjt(head.name, features, inverse)

@@ -1,0 +1,242 @@
+"""The header and the section table of a mini-batch message: what lies where, and which sizes are believed.
+
+Owns the layout, its limits and every check of it. Never looks inside a buffer.
+
+header   magic "RECD", u8 version, u8 flags, u16 sections, u32 partition, u32 samples, i64 sequence,
+         i64 watermark_ms, u64 fingerprint, u32 body bytes, u32 stored bytes, u32 sessions, u32 table bytes,
+         u32 CRC-32C of the stored body, u32 CRC-32C of the 60 bytes before
+section  u8 kind, u8 dtype, u8 encoding, u8 width, u16 name bytes, u16 columns, u32 count, u32 position,
+         u32 size, i64 base, name in UTF-8
+
+All little-endian, without gaps. Golden bytes in the tests pin every one of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import google_crc32c
+import numpy as np
+
+from streams.errors import WireError
+
+MAGIC: Final = b"RECD"
+VERSION: Final = 1
+ZSTD: Final = 1
+"""The only flag of version 1: the body is one zstd frame."""
+ALIGNMENT: Final = 64
+MAX_BODY_BYTES: Final = 1 << 29
+"""Larger bodies are neither written nor believed."""
+MAX_DECODED_BYTES: Final = 1 << 30
+"""Columns that would need more memory than this after unpacking are neither written nor believed."""
+
+_HEADER: Final = struct.Struct("<4sBBHIIqqQIIIII")
+_CRC: Final = struct.Struct("<I")
+_SECTION: Final = struct.Struct("<BBBBHHIIIq")
+HEADER_BYTES: Final = _HEADER.size + _CRC.size
+
+
+class Kind(IntEnum):
+    """What a section holds. Values are on the wire: never renumber."""
+
+    OFFSET = 1
+    EVENT_ID = 2
+    SESSION_ID = 3
+    EVENT_TIME = 4
+    APPENDED = 5
+    LABELS = 6
+    DENSE = 7
+    INVERSE = 16
+    """Begins a group and carries its name; the sections of its features follow."""
+    LENGTHS = 17
+    """Begins a feature and carries its key."""
+    VALUES = 18
+    WEIGHTS = 19
+
+
+class Encoding(IntEnum):
+    """How a buffer becomes its column. Values are on the wire: never renumber."""
+
+    PLAIN = 0
+    """The array itself."""
+    FIXED = 1
+    """`width` bytes a value, unsigned, counted from `base`."""
+    BITS = 2
+    """`width` bits a value, counted from `base`, lowest bit first."""
+    DELTA = 3
+    """`width` bytes a value: the zigzag difference to the value before; before the first one comes `base`."""
+    CONSTANT = 4
+    """Every value is `base`; no bytes."""
+
+
+DTYPES: Final[dict[int, np.dtype[Any]]] = {
+    1: np.dtype("<i4"),
+    2: np.dtype("<i8"),
+    3: np.dtype("<u8"),
+    4: np.dtype("<f4"),
+}
+DTYPE_CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a message says about itself without being decompressed."""
+
+    partition: int
+    sequence: int
+    samples: int
+    sessions: int
+    watermark_ms: int
+    fingerprint: int
+    num_sections: int
+    table_bytes: int
+    body_bytes: int
+    """Size of the body once decompressed."""
+    stored_bytes: int
+    """Size of the body as it is in the message."""
+    body_crc: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One line of the section table."""
+
+    kind: Kind
+    dtype: np.dtype[Any]
+    encoding: Encoding
+    width: int
+    """Bytes or bits a value, as the encoding says; 0 where it does not matter."""
+    name: str
+    columns: int
+    """Columns of a matrix; 1 for everything else."""
+    count: int
+    """Values, over all columns."""
+    position: int
+    """Where the buffer begins in the body."""
+    size: int
+    """Bytes of the buffer."""
+    base: int
+
+    def __str__(self) -> str:
+        return f"section {self.kind.name.lower()}{f' of {self.name}' if self.name else ''}"
+
+
+def aligned(position: int) -> int:
+    """The next position at which a buffer may begin."""
+    return -(-position // ALIGNMENT) * ALIGNMENT
+
+
+def table_bytes(names: Sequence[str]) -> int:
+    """Size of a section table with these names."""
+    return sum(_SECTION.size + len(name.encode()) for name in names)
+
+
+def write_header(header: Header) -> bytes:
+    """The 64 bytes in front of the body."""
+    h = header
+    head = _HEADER.pack(
+        MAGIC, VERSION, ZSTD, h.num_sections, h.partition, h.samples, h.sequence, h.watermark_ms, h.fingerprint,
+        h.body_bytes, h.stored_bytes, h.sessions, h.table_bytes, h.body_crc,
+    )  # fmt: skip
+    return head + _CRC.pack(google_crc32c.value(head))
+
+
+def read_header(data: bytes | memoryview) -> Header:
+    """Raises WireError for anything but a whole, undamaged message header of a version we know."""
+    if len(data) < HEADER_BYTES:
+        raise WireError(f"a mini-batch has at least {HEADER_BYTES} bytes, this has {len(data)}: it was cut off")
+    head = bytes(data[: _HEADER.size])
+    magic, version, flags, num_sections, partition, samples, sequence, watermark_ms, fingerprint, *sizes = (
+        _HEADER.unpack(head)
+    )
+    if magic != MAGIC:
+        raise WireError(f"not a mini-batch: it begins with {magic!r}, not {MAGIC!r}")
+    if version > VERSION:
+        raise WireError(f"written in version {version} of the format, this recd reads up to {VERSION}: update it")
+    if _CRC.unpack(data[_HEADER.size : HEADER_BYTES])[0] != google_crc32c.value(head):
+        raise WireError("the header is damaged: its CRC-32C does not match")
+    if version < 1 or flags != ZSTD:
+        raise WireError(f"version {version} with flags {flags} does not exist")
+    body_bytes, stored_bytes, sessions, size_of_table, body_crc = sizes
+    if stored_bytes != len(data) - HEADER_BYTES:
+        raise WireError(f"the header announces a body of {stored_bytes} bytes, {len(data) - HEADER_BYTES} are there")
+    if body_bytes > MAX_BODY_BYTES:
+        raise WireError(f"a body of {body_bytes} bytes is above the limit of {MAX_BODY_BYTES}")
+    if size_of_table > body_bytes:
+        raise WireError(f"a section table of {size_of_table} bytes does not fit into a body of {body_bytes}")
+    if sequence < 0:
+        raise WireError(f"sequence {sequence} is negative")
+    return Header(
+        partition=partition,
+        sequence=sequence,
+        samples=samples,
+        sessions=sessions,
+        watermark_ms=watermark_ms,
+        fingerprint=fingerprint,
+        num_sections=num_sections,
+        table_bytes=size_of_table,
+        body_bytes=body_bytes,
+        stored_bytes=stored_bytes,
+        body_crc=body_crc,
+    )
+
+
+def write_table(sections: Sequence[Section]) -> bytes:
+    """The section table, the first thing in the body."""
+    parts: list[bytes] = []
+    for s in sections:
+        name = s.name.encode()
+        code = DTYPE_CODES[s.dtype]
+        fixed = (s.kind, code, s.encoding, s.width, len(name), s.columns, s.count, s.position, s.size, s.base)
+        parts += [_SECTION.pack(*fixed), name]
+    return b"".join(parts)
+
+
+def read_table(header: Header, body: memoryview) -> list[Section]:
+    """Every section, checked to lie where it must and to need no more memory than the limit. Raises WireError."""
+    table = body[: header.table_bytes]
+    sections: list[Section] = []
+    at, decoded_bytes, expected = 0, 0, aligned(header.table_bytes)
+    for index in range(header.num_sections):
+        section, at = _read_section(table, at, index)
+        if section.position != expected or section.position + section.size > header.body_bytes:
+            raise WireError(f"{section} does not lie behind the section before it, inside the body")
+        expected = aligned(section.position + section.size)
+        decoded_bytes += section.count * 8  # also an int32 column passes through 8 bytes a value
+        if decoded_bytes > MAX_DECODED_BYTES:
+            raise WireError(f"{section} would unpack to more than {MAX_DECODED_BYTES} bytes in all")
+        sections.append(section)
+    if at != header.table_bytes:
+        raise WireError(f"the section table has {header.table_bytes - at} bytes too many")
+    return sections
+
+
+def _read_section(table: memoryview, at: int, index: int) -> tuple[Section, int]:
+    """The section that begins at `at`, and where the next one begins."""
+    if at + _SECTION.size > len(table):
+        raise WireError(f"the section table ends inside section {index}")
+    kind, dtype, encoding, width, name_bytes, *numbers, base = _SECTION.unpack_from(table, at)
+    columns, count, position, size = numbers
+    at += _SECTION.size
+    if at + name_bytes > len(table):
+        raise WireError(f"the section table ends inside the name of section {index}")
+    try:
+        section = Section(
+            kind=Kind(kind),
+            dtype=DTYPES[dtype],
+            encoding=Encoding(encoding),
+            width=width,
+            name=str(table[at : at + name_bytes], "utf-8"),
+            columns=columns,
+            count=count,
+            position=position,
+            size=size,
+            base=base,
+        )
+    except (ValueError, KeyError) as error:
+        raise WireError(f"section {index} is of a kind, dtype, encoding or name we do not know: {error}") from error
+    return section, at + name_bytes
