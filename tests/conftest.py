@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from infra.services.stack import Addresses, Stack
+
+# Compiled kernels take seconds on their first call, and a test run must be repeatable: no deadline, fixed seeds.
+settings.register_profile("recd", deadline=None, derandomize=True)
+settings.load_profile("recd")
 
 
 @pytest.fixture(scope="session")

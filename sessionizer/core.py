@@ -1,0 +1,239 @@
+"""PartitionCore: events and clock marks of one partition in, effects out.
+
+Owns the order of the steps and the account. Decides everything; performs nothing. The same records and marks give
+the same effects, whatever the poll boundaries, and a core restored from a cut goes on as if it had never stopped.
+No clock, no randomness, no Kafka.
+
+One event walks: arrivals (late? duplicate? whose turn?) → windower (which session? what history?) → packer (which
+batch?).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any, Final, Self
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sessionizer import cut
+from sessionizer.account import Account
+from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
+from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
+from sessionizer.history import Histories
+from sessionizer.packer import Clustered, Packer
+from sessionizer.rows import Rows
+from sessionizer.windower import Windower
+from streams.clock_mark import ClockMark, MarkKind
+from streams.errors import ConfigError, InvariantError
+from streams.events.event import EventBatch
+from streams.events.schema import EventKind, EventSchema
+from streams.minibatch import MiniBatch
+
+ALGORITHM: Final = 1
+"""Raised whenever the same events would give other batches."""
+_CUT_VERSION: Final = 1
+
+
+class PartitionCore:
+    """Sessions and batches of one partition of the interactions topic."""
+
+    def __init__(self, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, partition: int) -> None:
+        _refuse_outcomes(schema)
+        self.partition = partition
+        self.account = Account()
+        self.next_offset = 0
+        self.epoch = 0
+        self.fingerprint = fingerprint(schema, sessions, batches)
+        self._rows = Rows(schema)
+        self._arrivals = Arrivals(sessions)
+        self._histories = Histories(schema.histories)
+        self._windower = Windower(sessions, self._histories)
+        self._packer = Packer(schema, partition, batches.samples)
+
+    def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
+        """Events of one poll in offset order; `rejected` more records of it could not be used."""
+        self._expect_advance(next_offset)
+        self.account.events += len(events) + rejected
+        self.account.dead_lettered += rejected
+        tombstones = events.kind == EventKind.TOMBSTONE
+        self.account.tombstones += int(np.count_nonzero(tombstones))
+        samples = events.take(np.flatnonzero(~tombstones)) if tombstones.any() else events
+        admitted = self._admit(samples)
+        effects: list[Effect] = []
+        late = admitted.verdict == LATE
+        if late.any():
+            effects.append(ReportLate(self.partition, samples.offset[late], admitted.late_by_ms[late]))
+        closings = self._windower.advance(admitted.released, self._rows, self._arrivals.watermark_ms)
+        effects += self._emit(self._pack(closings))
+        self.next_offset = next_offset
+        self.account.check(self.held)
+        return effects
+
+    def apply(self, mark: ClockMark) -> list[Effect]:
+        """A decision of the wall clock whose turn it is."""
+        if mark.partition != self.partition or mark.after_offset != self.next_offset:
+            raise InvariantError(f"{mark} was applied to partition {self.partition} at offset {self.next_offset}")
+        match mark.kind:
+            case MarkKind.IDLE:
+                released = self._arrivals.advance(mark.value_ms)
+                closings = self._windower.advance(released, self._rows, self._arrivals.watermark_ms)
+                return self._emit(self._pack(closings))
+            case MarkKind.END:
+                closings = self._windower.end_epoch(self._arrivals.end_epoch(), self._rows)
+                effects = self._emit(self._pack(closings) + self._packer.flush())
+                self.epoch += 1
+                self.account.check(self.held)
+                return [*effects, EndReached(self.partition, self.epoch - 1, self.next_offset)]
+            case MarkKind.FUTURE:
+                return []  # The shell rejects the record itself; `feed` counts it.
+
+    def _admit(self, events: EventBatch) -> Admitted:
+        names = self._rows.reserve(len(events))
+        admitted = self._arrivals.admit(events.event_time_ms, events.event_id, events.content_hash, names)
+        kept = (admitted.verdict == ACCEPTED) | (admitted.verdict == REPLACING)
+        self._rows.add(events if kept.all() else events.take(np.flatnonzero(kept)), names[kept])
+        self._rows.give_back(names[~kept])
+        self._count(events.kind[kept], 1)
+        if len(admitted.replaced):
+            self._count(self._rows.take(admitted.replaced).kind, -1)
+            self._rows.free(admitted.replaced)
+        twice = (admitted.verdict == DUPLICATE) | (admitted.verdict == REPLACING)
+        self.account.duplicates += int(np.count_nonzero(twice))
+        self.account.late += int(np.count_nonzero(admitted.verdict == LATE))
+        return admitted
+
+    def _pack(self, closings: npt.NDArray[np.void]) -> list[MiniBatch]:
+        if not len(closings):
+            return []
+        names = self._windower.rows_of(closings, self._rows)
+        sizes = closings["size"]
+        first = np.zeros(len(names), np.bool_)
+        first[np.cumsum(sizes) - sizes] = True
+        samples = Clustered(
+            events=self._rows.take(names),
+            histories=self._histories.read(self._rows.ends[names], self._rows.tips[names]),
+            session_id=np.repeat(closings["session_id"], sizes),
+            close_ms=np.repeat(closings["close_ms"], sizes),
+            first=first,
+        )
+        self._windower.release(closings, self._rows)
+        self._rows.free(names)
+        self.account.sessions += len(closings)
+        self.account.sessions_cut += int(np.count_nonzero(closings["cut"]))
+        return self._packer.add(samples)
+
+    def _emit(self, batches: list[MiniBatch]) -> list[Effect]:
+        self.account.emitted += sum(map(len, batches))
+        self.account.batches += len(batches)
+        return [EmitBatch(batch) for batch in batches]
+
+    def _count(self, kinds: npt.NDArray[np.uint8], by: int) -> None:
+        self.account.impressions += by * int(np.count_nonzero(kinds == EventKind.IMPRESSION))
+        self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
+
+    def _expect_advance(self, next_offset: int) -> None:
+        if next_offset < self.next_offset:
+            raise InvariantError(
+                f"partition {self.partition} was read up to {self.next_offset}, now records before {next_offset} came; "
+                "positions must come from the cut"
+            )
+
+    @property
+    def next_sequence(self) -> int:
+        """Sequence of the next batch."""
+        return self._packer.next_sequence
+
+    @property
+    def watermark_ms(self) -> int:
+        """Event time up to which (exclusive) the partition is complete."""
+        return self._arrivals.watermark_ms
+
+    @property
+    def max_time_ms(self) -> int:
+        """Latest event time of this epoch."""
+        return self._arrivals.max_time_ms
+
+    @property
+    def held(self) -> int:
+        """Samples accepted but not in an emitted batch."""
+        return len(self._rows) + len(self._packer)
+
+    @property
+    def smallest_held_offset(self) -> int | None:
+        """Offset of the earliest record that is still held, None when nothing is."""
+        pending = self._packer.pending
+        offsets = [self._rows.smallest_offset, int(pending.events.offset.min()) if pending is not None else None]
+        return min((offset for offset in offsets if offset is not None), default=None)
+
+    @property
+    def num_open_sessions(self) -> int:
+        """Sessions that may still grow."""
+        return self._windower.num_open_sessions
+
+    def cut(self) -> bytes:
+        """Snapshot: `restore` goes on from here."""
+        held, pending = self._rows.held, self._packer.pending
+        header = {
+            "version": _CUT_VERSION,
+            "fingerprint": self.fingerprint,
+            "partition": self.partition,
+            "next_offset": self.next_offset,
+            "next_sequence": self._packer.next_sequence,
+            "epoch": self.epoch,
+            "account": msgspec.to_builtins(self.account),
+        }
+        arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
+        arrays |= cut.prefixed("windower", self._windower.arrays())
+        arrays |= cut.prefixed("histories", self._histories.arrays())
+        if held is not None:
+            arrays |= cut.prefixed("held", cut.event_arrays(held))
+        if pending is not None:
+            arrays |= cut.prefixed("pending", pending.arrays())
+        return cut.encode(header, arrays)
+
+    @classmethod
+    def restore(cls, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, data: bytes) -> Self:
+        """A core as it was when `cut` was called. Raises ConfigError under another configuration."""
+        header, arrays = cut.decode(data)
+        core = cls(schema, sessions, batches, header["partition"])
+        core._check(header)
+        core.next_offset, core.epoch = header["next_offset"], header["epoch"]
+        core.account = msgspec.convert(header["account"], Account)
+        held, pending = cut.under("held", arrays), cut.under("pending", arrays)
+        core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
+        core._arrivals.restore(cut.under("arrivals", arrays))
+        core._windower.restore(cut.under("windower", arrays))
+        core._histories.restore(cut.under("histories", arrays))
+        core._packer.next_sequence = header["next_sequence"]
+        core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
+        return core
+
+    def _check(self, header: dict[str, Any]) -> None:
+        if header["version"] > _CUT_VERSION:
+            raise ConfigError(f"the cut has version {header['version']}, this recd reads up to {_CUT_VERSION}; upgrade it")
+        if header["fingerprint"] != self.fingerprint:
+            raise ConfigError(
+                f"partition {self.partition} holds samples under another configuration of event, labels, features, "
+                "histories, groups, session or batch; restore the old one, drain with an end mark "
+                "(`recd ingest --end`), then change it"
+            )
+
+
+def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConfig) -> int:
+    """64 bits that change whenever the same events could give other batches."""
+    text = json.dumps([ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches)], sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _refuse_outcomes(schema: EventSchema) -> None:
+    roles = schema.roles
+    if "outcome" in roles.kinds.values() or (roles.kind is None and roles.default_kind == "outcome"):
+        raise ConfigError(
+            "event.kinds: outcomes in messages of their own are not joined yet; send them inside the event (kind "
+            "'labelled') or filter them out"
+        )

@@ -1,0 +1,166 @@
+"""Histories: each user's last items as linked entries, read as they stood strictly before a sample.
+
+Owns the entries. A user's entries form one chain per history, numbered 0, 1, 2… from the first; a sample remembers
+how many of them it may see (`end`) and the newest of these (`tip`). Entries that no future sample and no held sample
+can see are freed at once, so memory is bounded by users × last plus what is held. Point in time: entries of one
+millisecond become visible together, at the next millisecond.
+
+Shape suffixes: H histories, R rows, W rows to read, V values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from streams.events.event import ListColumn
+from streams.events.schema import History
+from streams.ikjt.jagged import Jagged, offsets_of
+
+NONE: Final = -1
+_UNPINNED: Final = 2**62
+
+_ENTRY = np.dtype([("item", "i8"), ("older", "i4"), ("newer", "i4")])
+CHAIN = np.dtype(
+    [
+        ("total", "i8"),  # entries ever appended
+        ("visible", "i8"),  # of these, the ones with a time before `users.visible_ms`
+        ("first", "i8"),  # number of the oldest entry that is still kept
+        ("pin", "i8"),  # smallest entry number that a held sample may still read
+        ("newest", "i4"),
+        ("oldest", "i4"),
+        ("tip", "i4"),  # newest visible entry
+        ("spare", "i4"),
+    ]
+)
+
+
+@nb.njit(cache=True, nogil=True)
+def start(chains: Any, user: Any) -> None:
+    """Empty chains for a new user, or for one whose entries were forgotten."""
+    for h in range(chains.shape[1]):
+        chain = chains[user, h]
+        chain.total = chain.visible = chain.first = 0
+        chain.newest = chain.oldest = chain.tip = NONE
+        chain.pin = _UNPINNED
+
+
+@nb.njit(cache=True, nogil=True)
+def show(chains: Any, user: Any) -> None:
+    """Event time has moved on: everything appended so far becomes visible."""
+    for h in range(chains.shape[1]):
+        chains[user, h].visible = chains[user, h].total
+        chains[user, h].tip = chains[user, h].newest
+
+
+@nb.njit(cache=True, nogil=True)
+def remember(chains: Any, user: Any, last: Any, ends_RH: Any, tips_RH: Any, row: Any) -> None:
+    """Note in the row what it may see, and pin that."""
+    for h in range(chains.shape[1]):
+        chain = chains[user, h]
+        ends_RH[row, h], tips_RH[row, h] = chain.visible, chain.tip
+        chain.pin = min(chain.pin, max(0, chain.visible - last[h]))
+
+
+@nb.njit(cache=True, nogil=True)
+def append(entries: Any, free: Any, num_free: Any, chain: Any, item: Any, last: Any) -> Any:
+    """Add an item to one chain and free what nobody can see any more; returns the new number of free entries."""
+    num_free -= 1
+    at = free[num_free]
+    entries[at].item, entries[at].older, entries[at].newer = item, chain.newest, NONE
+    if chain.newest != NONE:
+        entries[chain.newest].newer = at
+    else:
+        chain.oldest = at
+    chain.newest = at
+    chain.total += 1
+    # A later sample of this very millisecond sees up to `visible`, not up to `total`.
+    keep_from = min(chain.visible - last, chain.pin)
+    while chain.first < keep_from and chain.oldest != at:
+        gone = chain.oldest
+        chain.oldest = entries[gone].newer
+        entries[chain.oldest].older = NONE
+        free[num_free] = gone
+        num_free += 1
+        chain.first += 1
+    return num_free
+
+
+@nb.njit(cache=True, nogil=True)
+def repin(chains: Any, users: Any, last: Any, slots: Any, ends_RH: Any) -> None:
+    """After rows were read: pin only what the rows still held in these users' open sessions may read."""
+    for i in range(len(slots)):
+        user = slots[i]
+        for h in range(chains.shape[1]):
+            chains[user, h].pin = _UNPINNED
+            if users[user].size > 0:
+                chains[user, h].pin = max(0, ends_RH[users[user].head, h] - last[h])
+
+
+@nb.njit(cache=True, nogil=True)
+def forget(entries: Any, free: Any, num_free: Any, chains: Any, user: Any) -> Any:
+    """Drop a user's entries where event time has gone back (a new epoch): they would be the future."""
+    for h in range(chains.shape[1]):
+        at = chains[user, h].newest
+        while at != NONE:
+            free[num_free] = at
+            num_free += 1
+            at = entries[at].older
+    start(chains, user)
+    return num_free
+
+
+@nb.njit(cache=True, nogil=True)
+def _read(entries: Any, tips_W: Any, lengths_W: Any, offsets: Any, values_V: Any) -> None:
+    for w in range(len(tips_W)):
+        at = tips_W[w]
+        for place in range(offsets[w] + lengths_W[w] - 1, offsets[w] - 1, -1):
+            values_V[place] = entries[at].item
+            at = entries[at].older
+
+
+class Histories:
+    """Entries of all users of one partition. The chains and row columns live with the windower's users and rows."""
+
+    def __init__(self, histories: tuple[History, ...]) -> None:
+        self.last = np.array([history.last for history in histories], np.int64)
+        self.entries = np.zeros(0, _ENTRY)
+        self.free = np.zeros(0, np.int32)
+        self.num_free = np.zeros(1, np.int64)
+
+    def make_room(self, num_rows: int) -> None:
+        """At least one free entry for each of `num_rows` rows in each history."""
+        missing = num_rows * len(self.last) - int(self.num_free[0])
+        if missing <= 0:
+            return
+        old, grown = len(self.entries), len(self.entries) + max(missing, len(self.entries), 1024)
+        self.entries = np.concatenate([self.entries, np.zeros(grown - old, _ENTRY)])
+        self.free = np.concatenate([self.free[: self.num_free[0]], np.arange(grown - 1, old - 1, -1, dtype=np.int32)])
+        self.num_free[0] = len(self.free)
+        self.free = np.concatenate([self.free, np.empty(grown - len(self.free), np.int32)])
+
+    def read(self, ends_WH: npt.NDArray[np.int64], tips_WH: npt.NDArray[np.int32]) -> tuple[ListColumn, ...]:
+        """What each of W rows sees, one column a history; neighbours that see the same share a row."""
+        return tuple(self._read_one(ends_WH[:, h], tips_WH[:, h], int(last)) for h, last in enumerate(self.last))
+
+    def _read_one(self, ends_W: npt.NDArray[np.int64], tips_W: npt.NDArray[np.int32], last: int) -> ListColumn:
+        new = np.ones(len(ends_W), np.bool_)
+        new[1:] = (ends_W[1:] != ends_W[:-1]) | (tips_W[1:] != tips_W[:-1])
+        lengths = np.where(tips_W[new] == NONE, 0, np.minimum(ends_W[new], last))
+        offsets = offsets_of(lengths)
+        values = np.empty(offsets[-1], np.int64)
+        _read(self.entries, tips_W[new], lengths, offsets, values)
+        return ListColumn(rows=Jagged(values, offsets), index=(np.cumsum(new) - 1).astype(np.int32))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """State for a cut."""
+        return {"entries": self.entries, "free": self.free[: self.num_free[0]]}
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """State from a cut."""
+        self.entries = arrays["entries"].copy()
+        self.num_free[0] = len(arrays["free"])
+        self.free = np.concatenate([arrays["free"], np.empty(len(self.entries) - len(arrays["free"]), np.int32)])

@@ -1,0 +1,175 @@
+"""Packer: closed sessions → mini-batches of whole sessions.
+
+Owns the samples that are closed but not yet in a batch. Sessions enter in packing order and leave in it; a batch is
+sealed when the next session does not fit. A session larger than a batch is the only one that is split. Where polls
+end does not matter. Never decides that a session is over.
+
+Shape suffixes: B samples, C sessions (or parts of capped ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sessionizer import cut
+from streams.events.event import EventBatch, ListColumn
+from streams.events.schema import EventSchema
+from streams.ikjt.dedup import deduplicate
+from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.jagged import Jagged
+from streams.minibatch import Lineage, MiniBatch
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Clustered:
+    """B samples, clustered by session."""
+
+    events: EventBatch
+    histories: tuple[ListColumn, ...]
+    session_id: U64
+    """[B]."""
+    close_ms: I64
+    """[B], event time at which the sample's session closed."""
+    first: npt.NDArray[np.bool_]
+    """[B], whether a session, or a part of one, starts here."""
+
+    def __len__(self) -> int:
+        return len(self.session_id)
+
+    def slice(self, start: int, end: int) -> Clustered:
+        """Samples [start, end)."""
+        which = np.arange(start, end)
+        return Clustered(
+            events=self.events.take(which),
+            histories=tuple(column.take(which) for column in self.histories),
+            session_id=self.session_id[start:end],
+            close_ms=self.close_ms[start:end],
+            first=self.first[start:end],
+        )
+
+    @staticmethod
+    def concat(parts: Sequence[Clustered]) -> Clustered:
+        """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return Clustered(
+            events=EventBatch.concat([part.events for part in parts]),
+            histories=tuple(ListColumn.concat(c) for c in zip(*(part.histories for part in parts), strict=True)),
+            session_id=np.concatenate([part.session_id for part in parts]),
+            close_ms=np.concatenate([part.close_ms for part in parts]),
+            first=np.concatenate([part.first for part in parts]),
+        )
+
+    def arrays(self) -> cut.Arrays:
+        """For a cut."""
+        arrays = cut.prefixed("events", cut.event_arrays(self.events))
+        for h, column in enumerate(self.histories):
+            arrays |= cut.prefixed(f"histories.{h}", cut.list_arrays(column))
+        return arrays | {"session_id": self.session_id, "close_ms": self.close_ms, "first": self.first}
+
+    @staticmethod
+    def restore(arrays: cut.Arrays, num_histories: int) -> Clustered:
+        """From a cut."""
+        return Clustered(
+            events=cut.event_batch(cut.under("events", arrays)),
+            histories=tuple(cut.list_column(cut.under(f"histories.{h}", arrays)) for h in range(num_histories)),
+            session_id=arrays["session_id"],
+            close_ms=arrays["close_ms"],
+            first=arrays["first"],
+        )
+
+
+class Packer:
+    """Samples of one partition on their way into batches."""
+
+    def __init__(self, schema: EventSchema, partition: int, max_samples: int) -> None:
+        self._schema = schema
+        self._fingerprint = schema.fingerprint()
+        self._partition = partition
+        self._max_samples = max_samples
+        self.next_sequence = 0
+        self.pending: Clustered | None = None
+
+    def __len__(self) -> int:
+        return len(self.pending) if self.pending is not None else 0
+
+    def add(self, samples: Clustered) -> list[MiniBatch]:
+        """Queue closed sessions; returns the batches that are full now."""
+        queue = samples if self.pending is None else Clustered.concat([self.pending, samples])
+        ends = self._fit(np.flatnonzero(queue.first), len(queue))
+        batches = [self._seal(queue.slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+        self.pending = queue if not ends else queue.slice(ends[-1], len(queue))
+        return batches
+
+    def flush(self) -> list[MiniBatch]:
+        """Seal what is left."""
+        batches = [self._seal(self.pending)] if self.pending is not None and len(self.pending) else []
+        self.pending = None
+        return batches
+
+    def _fit(self, starts_C: I64, num_samples: int) -> list[int]:
+        """Ends of the full batches: next fit, keeping the order of sessions."""
+        ends: list[int] = []
+        batch_start = 0
+        bounds = [*starts_C.tolist(), num_samples]
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            if end - batch_start > self._max_samples and start > batch_start:
+                ends.append(start)
+                batch_start = start
+            while end - batch_start > self._max_samples:
+                batch_start += self._max_samples
+                ends.append(batch_start)
+        return ends
+
+    def _seal(self, samples: Clustered) -> MiniBatch:
+        events = samples.events
+        sequence, self.next_sequence = self.next_sequence, self.next_sequence + 1
+        return MiniBatch(
+            partition=self._partition,
+            sequence=sequence,
+            watermark_ms=int(samples.close_ms[-1]),
+            fingerprint=self._fingerprint,
+            lineage=Lineage(
+                offset=events.offset,
+                event_id=events.event_id,
+                session_id=samples.session_id,
+                event_time_ms=events.event_time_ms,
+                appended_ms=events.appended_ms,
+            ),
+            labels=events.labels,
+            dense=events.dense,
+            groups=self._groups(samples),
+        )
+
+    def _groups(self, samples: Clustered) -> tuple[Ikjt, ...]:
+        columns: dict[str, ListColumn] = {}
+        ids = iter(range(samples.events.ids.shape[1]))
+        lists = iter(samples.events.lists)
+        for feature in self._schema.sparse:
+            columns[feature.name] = next(lists) if feature.list else _one_id_each(samples.events.ids[:, next(ids)])
+        for history, column in zip(self._schema.histories, samples.histories, strict=True):
+            columns[history.name] = column
+        return tuple(
+            group_of(group.name, {name: columns[name] for name in group.features}) for group in self._schema.all_groups
+        )
+
+
+def _one_id_each(ids: I64) -> ListColumn:
+    n = len(ids)
+    return ListColumn(rows=Jagged(ids, np.arange(n + 1)), index=np.arange(n, dtype=np.int32))
+
+
+def group_of(name: str, columns: dict[str, ListColumn]) -> Ikjt:
+    """The IKJT of one group. Neighbours that share their rows in every column are compared once, not value by value."""
+    index_CB = np.stack([column.index for column in columns.values()])
+    new = np.ones(index_CB.shape[1], np.bool_)
+    new[1:] = np.any(index_CB[:, 1:] != index_CB[:, :-1], axis=0)
+    ikjt = deduplicate(name, {key: column.rows.take(column.index[new]) for key, column in columns.items()})
+    return Ikjt(name, ikjt.features, ikjt.inverse[np.cumsum(new) - 1])

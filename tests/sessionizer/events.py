@@ -1,0 +1,95 @@
+"""Small event streams for tests: schema, columns from plain tuples, hypothesis strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.core import PartitionCore
+from sessionizer.effects import Effect, EmitBatch
+from streams.clock_mark import ClockMark, MarkKind
+from streams.events.event import EventBatch
+from streams.events.schema import EventKind, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.minibatch import MiniBatch
+from tests.sessionizer.oracle import Ev
+
+LAST = 3
+
+SCHEMA = EventSchema(
+    roles=Roles(event_id=("id",), user="user", item="item", time="time"),
+    labels=(Label(name="liked", field="liked"),),
+    sparse=(
+        SparseFeature(name="user", field="user", table="users"),
+        SparseFeature(name="item", field="item", table="items"),
+    ),
+    histories=(History(name="liked_items", table="items", last=LAST, label="liked"),),
+    groups=(FeatureGroup(name="user", features=("user",)), FeatureGroup(name="history", features=("liked_items",))),
+)
+
+
+def columns(events: Sequence[Ev], first_offset: int = 0) -> EventBatch:
+    """Labelled events with consecutive offsets."""
+    n = len(events)
+    table = np.array(events, np.int64).reshape(n, len(Ev._fields))
+    time, event_id, user, item, label, content = table.T
+    return EventBatch(
+        offset=np.arange(first_offset, first_offset + n),
+        event_time_ms=time,
+        event_id=event_id.astype(np.uint64),
+        content_hash=content.astype(np.uint64),
+        user=user,
+        item=item,
+        kind=np.full(n, EventKind.LABELLED, np.uint8),
+        impression=event_id.astype(np.uint64),
+        appended_ms=np.full(n, -1),
+        labels=label.astype(np.float32)[:, None],
+        dense=np.empty((n, 0), np.float32),
+        ids=np.stack([user, item], axis=1),
+        lists=(),
+    )
+
+
+def new_core(config: SessionConfig, batch_samples: int = 4, partition: int = 0) -> PartitionCore:
+    return PartitionCore(SCHEMA, config, BatchConfig(samples=batch_samples), partition)
+
+
+def run(core: PartitionCore, events: Sequence[Ev], polls: Sequence[int] = ()) -> list[Effect]:
+    """Feed all events, divided into polls at the given places, then an end mark."""
+    effects: list[Effect] = []
+    bounds = sorted({0, *(p for p in polls if p < len(events)), len(events)})
+    for start, end in zip(bounds, bounds[1:], strict=False):
+        effects += core.feed(columns(events[start:end], start), rejected=0, next_offset=end)
+    return effects + core.apply(ClockMark(partition=core.partition, after_offset=core.next_offset, kind=MarkKind.END))
+
+
+def batches_of(effects: Sequence[Effect]) -> list[MiniBatch]:
+    return [effect.batch for effect in effects if isinstance(effect, EmitBatch)]
+
+
+@st.composite
+def streams(draw: st.DrawFn, max_size: int = 60) -> list[Ev]:
+    """Few users, ids and times, so that ties, duplicates, lateness and every cap are common."""
+    event = st.builds(
+        Ev,
+        time=st.integers(1000, 1060),
+        id=st.integers(0, 40),
+        user=st.integers(1, 4),
+        item=st.integers(100, 105),
+        label=st.integers(0, 1),
+        hash=st.integers(0, 2),
+    )
+    return draw(st.lists(event, max_size=max_size))
+
+
+configs = st.builds(
+    SessionConfig,
+    gap_ms=st.integers(1, 20),
+    lateness_ms=st.integers(0, 40),
+    duplicate_horizon_ms=st.integers(1, 30),
+    max_samples=st.integers(1, 5),
+    max_age_ms=st.integers(1, 30),
+    max_held_samples=st.integers(5, 12),
+)

@@ -1,0 +1,124 @@
+"""A sessionizer that anyone can check by reading: lists, loops and global sorts over plain tuples.
+
+It states semantics.md's rules with no thought for speed. The real core must agree with it exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sessionizer.config import SessionConfig
+
+
+class Ev(NamedTuple):
+    """One event in arrival order; its offset is its place in the list."""
+
+    time: int
+    id: int
+    user: int
+    item: int = 0
+    label: int = 0
+    hash: int = 0
+
+
+@dataclass
+class Part:
+    """A session, or a part of a capped one."""
+
+    close_ms: int
+    user: int
+    cut: bool
+    offsets: list[int]
+
+
+@dataclass
+class Truth:
+    """What must come out."""
+
+    late: list[int] = field(default_factory=list)
+    duplicates: int = 0
+    parts: list[Part] = field(default_factory=list)
+    batches: list[list[int]] = field(default_factory=list)
+    history: dict[int, list[int]] = field(default_factory=dict)
+
+
+def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, last: int) -> Truth:
+    """Everything about one epoch that ends with an end mark."""
+    truth = Truth()
+    accepted = _accept(events, config, truth)
+    order = sorted(accepted, key=lambda o: (events[o].time, events[o].id))
+    truth.parts = _sessions(order, events, config)
+    truth.parts.sort(key=lambda p: (p.close_ms, p.user, events[p.offsets[0]].time, events[p.offsets[0]].id))
+    truth.batches = _pack([part.offsets for part in truth.parts], batch_samples)
+    for offset in order:
+        event = events[offset]
+        liked = [o for o in order if events[o].user == event.user and events[o].label and events[o].time < event.time]
+        truth.history[offset] = [events[o].item for o in liked][-last:]
+    return truth
+
+
+def _accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
+    kept: dict[int, int] = {}  # event id -> offset of the copy that counts
+    waiting: set[int] = set()
+    latest, floor = -(10**18), -(10**18)
+    accepted: list[int] = []
+    for offset, event in enumerate(events):
+        watermark = max(latest - config.lateness_ms, floor)
+        first = kept.get(event.id)
+        if first is not None and first not in waiting and events[first].time + config.duplicate_horizon_ms < watermark:
+            first = None
+        if first is not None:
+            truth.duplicates += 1
+            smaller = (event.time, event.hash) < (events[first].time, events[first].hash)
+            if first in waiting and smaller and event.time >= watermark:
+                waiting.remove(first)
+                waiting.add(offset)
+                kept[event.id] = offset
+        elif event.time < watermark:
+            truth.late.append(offset)
+        else:
+            waiting.add(offset)
+            kept[event.id] = offset
+        latest = max(latest, event.time)
+        for done in [o for o in waiting if events[o].time < max(latest - config.lateness_ms, floor)]:
+            waiting.remove(done)
+            accepted.append(done)
+    return accepted + list(waiting)
+
+
+def _sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list[Part]:
+    parts: list[Part] = []
+    open_parts: dict[int, list[int]] = {}
+
+    def close(user: int, close_ms: int, cut: bool) -> None:
+        parts.append(Part(close_ms, user, cut, open_parts.pop(user)))
+
+    for offset in order:
+        event = events[offset]
+        for user in [u for u, part in open_parts.items() if events[part[-1]].time + config.gap_ms <= event.time]:
+            close(user, events[open_parts[user][-1]].time + config.gap_ms, cut=False)
+        part = open_parts.get(event.user, [])
+        if part and (len(part) >= config.max_samples or event.time - events[part[0]].time >= config.max_age_ms):
+            close(event.user, event.time + 1, cut=True)
+        # Re-inserting moves the user to the end: the dict stays in order of last event.
+        open_parts[event.user] = [*open_parts.pop(event.user, []), offset]
+        if sum(map(len, open_parts.values())) > config.max_held_samples:
+            close(next(iter(open_parts)), event.time + 1, cut=True)
+    for user in list(open_parts):
+        close(user, events[open_parts[user][-1]].time + config.gap_ms, cut=False)
+    return parts
+
+
+def _pack(sessions: list[list[int]], batch_samples: int) -> list[list[int]]:
+    batches: list[list[int]] = []
+    current: list[int] = []
+    for session in sessions:
+        if current and len(current) + len(session) > batch_samples:
+            batches.append(current)
+            current = []
+        current = current + session
+        while len(current) > batch_samples:
+            batches.append(current[:batch_samples])
+            current = current[batch_samples:]
+    return [*batches, current] if current else batches
