@@ -21,16 +21,20 @@ import zstandard
 from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
-from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
+from streams.minibatch import Lineage, MiniBatch
 from streams.wire import layout
 from streams.wire.layout import Header, Kind, Section
 from streams.wire.packing import Packed, pack, plain, unpack
 
 Array = npt.NDArray[Any]
 
-_LINEAGE = dict(
-    zip(LINEAGE_DTYPES, (Kind.OFFSET, Kind.EVENT_ID, Kind.SESSION_ID, Kind.EVENT_TIME, Kind.APPENDED), strict=True)
-)
+_LINEAGE = {
+    "offset": Kind.OFFSET,
+    "event_id": Kind.EVENT_ID,
+    "session_id": Kind.SESSION_ID,
+    "event_time_ms": Kind.EVENT_TIME,
+    "appended_ms": Kind.APPENDED,
+}
 
 
 def encode(batch: MiniBatch, *, level: int = 3) -> bytes:

@@ -29,9 +29,9 @@ VERSION: Final = 1
 ZSTD: Final = 1
 """The only flag of version 1: the body is one zstd frame."""
 ALIGNMENT: Final = 64
-MAX_BODY_BYTES: Final = 1 << 29
+MAX_BODY_BYTES: Final = 1 << 28
 """Larger bodies are neither written nor believed."""
-MAX_DECODED_BYTES: Final = 1 << 30
+MAX_DECODED_BYTES: Final = 1 << 29
 """Columns that would need more memory than this after unpacking are neither written nor believed."""
 
 _HEADER: Final = struct.Struct("<4sBBHIIqqQIIIII")

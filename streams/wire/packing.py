@@ -84,7 +84,7 @@ def _candidates(column: Array) -> Iterator[Packed]:
     wide = column.astype(np.int64, copy=False).view(np.uint64) if column.dtype.kind == "i" else column
     low = int(column.min())
     spread = int(column.max()) - low
-    num_bytes = -(-spread.bit_length() // 8)
+    num_bytes = max(1, -(-spread.bit_length() // 8))
     counted = wide - np.uint64(low % 2**64)
     if num_bytes < column.dtype.itemsize:
         yield Packed(Encoding.FIXED, num_bytes, _signed(low), _narrow(counted, num_bytes))

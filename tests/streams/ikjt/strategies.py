@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from streams.ikjt.jagged import Jagged, offsets_of
 
 IDS = st.one_of(st.integers(0, 3), st.integers(-(2**31), 2**31 - 1))
+NUM_SAMPLES = st.integers(0, 12)
 
 
 @st.composite
-def feature_groups(draw: st.DrawFn, max_samples: int = 12) -> dict[str, Jagged]:
+def feature_groups(draw: st.DrawFn, num_samples: st.SearchStrategy[int] = NUM_SAMPLES) -> dict[str, Jagged]:
     """One to three features of B rows, drawn from a few distinct rows, so that most of them repeat."""
-    num_samples = draw(st.integers(0, max_samples))
-    return {f"feature{f}": _feature(draw, num_samples) for f in range(draw(st.integers(1, 3)))}
+    rows = draw(num_samples)
+    return {f"feature{f}": _feature(draw, rows) for f in range(draw(st.integers(1, 3)))}
 
 
 def _feature(draw: st.DrawFn, num_samples: int) -> Jagged:

@@ -1,0 +1,121 @@
+"""Integer columns made small: exact at every width and at the edges of the types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.errors import WireError
+from streams.wire.layout import Encoding, Kind, Section
+from streams.wire.packing import Array, Packed, _candidates, pack, plain, unpack
+
+DTYPES: list[np.dtype[Any]] = [np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint64)]
+
+
+def section_of(packed: Packed, column: Array) -> Section:
+    return Section(
+        kind=Kind.VALUES,
+        dtype=column.dtype,
+        encoding=packed.encoding,
+        width=packed.width,
+        name="a",
+        columns=1,
+        count=len(column),
+        position=0,
+        size=len(packed),
+        base=packed.base,
+    )
+
+
+def there_and_back(packed: Packed, column: Array) -> Array:
+    return unpack(section_of(packed, column), np.frombuffer(packed.buffer, dtype=np.uint8))
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> Array:
+    """Columns of any dtype whose spread is anything from nothing to the whole type."""
+    dtype: np.dtype[Any] = draw(st.sampled_from(DTYPES))
+    info = np.iinfo(dtype)
+    low = draw(st.one_of(st.just(int(info.min)), st.integers(int(info.min), int(info.max))))
+    high = min(int(info.max), low + draw(st.integers(0, 2 ** draw(st.integers(0, 64)))))
+    values: list[int] = draw(st.lists(st.integers(low, high), min_size=1, max_size=20))
+    return np.asarray(values, dtype=dtype)
+
+
+@settings(max_examples=200, deadline=None)
+@given(columns())
+def test_every_candidate_encoding_gives_the_column_back(column: Array) -> None:
+    for packed in [plain(column), pack(column, 3), *_candidates(column)]:
+        back = there_and_back(packed, column)
+        assert back.dtype == column.dtype
+        assert back.tolist() == column.tolist()
+
+
+@pytest.mark.parametrize("width", range(1, 64))
+def test_every_bit_width_works(width: int) -> None:
+    column = np.asarray([0, 2**width - 1, 1, 0, 2**width - 1, 2 ** (width - 1)], dtype=np.uint64)
+    kinds = {packed.encoding for packed in _candidates(column)}
+    assert (Encoding.BITS in kinds) == (width % 8 != 0 and width < 63)
+    assert all(there_and_back(packed, column).tolist() == column.tolist() for packed in _candidates(column))
+
+
+def test_a_column_of_one_value_takes_no_bytes() -> None:
+    packed = pack(np.full(1000, -7, dtype=np.int32), 3)
+    assert (packed.encoding, len(packed)) == (Encoding.CONSTANT, 0)
+
+
+def test_rising_times_are_stored_as_differences() -> None:
+    times = 1_700_000_000_000 + np.cumsum(np.random.default_rng(0).integers(0, 200, 4096))
+    packed = pack(times, 3)
+    assert (packed.encoding, packed.width) == (Encoding.DELTA, 2)
+
+
+def test_runs_of_an_inverse_are_stored_as_differences() -> None:
+    inverse = np.repeat(np.arange(248, dtype=np.int32), 16)
+    assert pack(inverse, 3).encoding is Encoding.DELTA
+
+
+def test_repeated_rows_of_ids_keep_whole_bytes_so_that_zstd_sees_the_repeats() -> None:
+    row = np.random.default_rng(0).integers(0, 1_000_000, 101)
+    shifted = np.concatenate([row[:100], row[1:101]] * 10)
+    assert pack(shifted, 3).encoding is Encoding.FIXED
+
+
+def test_unrelated_ids_are_packed_to_bits() -> None:
+    ids = np.random.default_rng(0).integers(0, 2**20, 4096)
+    packed = pack(ids, 3)
+    assert (packed.encoding, packed.width) == (Encoding.BITS, 20)
+
+
+def test_buffers_that_do_not_fit_their_section_are_refused() -> None:
+    column = np.arange(100, dtype=np.int64)
+    for packed in _candidates(column):
+        buffer = np.frombuffer(packed.buffer, dtype=np.uint8)
+        with pytest.raises(WireError, match="100 values need"):
+            unpack(section_of(packed, column), buffer[:-1])
+
+
+def test_values_beyond_int32_are_refused_instead_of_cut() -> None:
+    column = np.asarray([2**31, 2**31 + 1], dtype=np.int64)
+    packed = next(iter(_candidates(column)))
+    narrow = np.zeros(2, dtype=np.int32)
+    with pytest.raises(WireError, match="beyond int32"):
+        unpack(
+            Section(
+                kind=Kind.VALUES,
+                dtype=narrow.dtype,
+                encoding=packed.encoding,
+                width=packed.width,
+                name="a",
+                columns=1,
+                count=2,
+                position=0,
+                size=len(packed),
+                base=packed.base,
+            ),
+            np.frombuffer(packed.buffer, dtype=np.uint8),
+        )
