@@ -2,6 +2,14 @@
 
 schema    roles, labels, features and groups: the frozen configuration of an event stream
 event     EventBatch, the columns of one partition's consecutive events
-ids       strings to stable 64-bit ids
-decode    record bytes to an EventBatch and its rejected records
+record    what a decoder is given and gives back
+decode    record bytes to an EventBatch and its rejected records: start here
+fields    the fields that a schema asks for, decoded in C
+reader    columns of those fields, by rule
+interpret roles, labels and features of a schema as columns
+ids       the 64-bit numbers behind users, items and events
+times     event times of any unit to milliseconds
+lists     distinct lists, each decoded once
+columns   one column, and the verdicts on its values
+diagnosis why a message could not be decoded
 """

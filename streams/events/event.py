@@ -69,7 +69,7 @@ class EventBatch:
     dense: F32
     """[N, K]."""
     ids: I64
-    """[N, S], the single-id sparse features in schema order."""
+    """[N, S], the single-id sparse features in schema order; `ids.NO_ID` where an optional one is missing."""
     lists: tuple[ListColumn, ...]
     """The list features in schema order."""
 

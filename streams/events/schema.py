@@ -72,6 +72,13 @@ class Roles:
             raise ConfigError("event.kinds is set but event.kind names no field; set event.kind")
         if self.max_future_ms < 0:
             raise ConfigError("event.max_future_ms must not be negative")
+        outcomes = "outcome" in (self.kinds.values() if self.kind is not None else [self.default_kind])
+        if outcomes and self.impression is None:
+            raise ConfigError(
+                "event.impression names no field, but there are outcomes; by what do they refer to theirs?"
+            )
+        if self.impression is not None and len(self.event_id) > 1:
+            raise ConfigError("event.impression is one field, so event.event_id must be one too; join them upstream")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,188 @@
+"""The meaning of parsed messages: roles, labels and features of a schema as the columns of an EventBatch.
+
+Owns which field becomes which column, for which kinds of event. The checks run in a fixed order, so the reason
+for a message does not depend on its neighbours. Never parses, and never judges a time against anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.errors import PoisonError, Reason
+from streams.events.columns import Verdicts, number
+from streams.events.event import F32, I64, EventBatch, ListColumn
+from streams.events.fields import Fields
+from streams.events.ids import NO_ID, Scalar, feature_id, text_of, tombstone_id, user_id, user_of_key
+from streams.events.reader import Messages, Reader
+from streams.events.record import Record
+from streams.events.schema import EventKind, EventSchema, KindName, Label
+from streams.ikjt.jagged import Jagged
+
+_KINDS: Final[dict[KindName, EventKind]] = {
+    "impression": EventKind.IMPRESSION,
+    "outcome": EventKind.OUTCOME,
+    "labelled": EventKind.LABELLED,
+}
+_TEST: Final[dict[str, Callable[[Any, float], Any]]] = {
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "eq": np.equal,
+    "value": np.equal,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Turns the messages of one schema into columns."""
+
+    schema: EventSchema
+    fields: Fields
+
+    def events(self, messages: Messages, offset: I64, appended_ms: I64, verdicts: Verdicts) -> EventBatch:
+        """All messages as events; those that do not fit are rejected and hold zeros where they do not."""
+        roles = self.schema.roles
+        everywhere = np.arange(len(messages))
+        reader = Reader(fields=self.fields, messages=messages, verdicts=verdicts)
+        event_time_ms = reader.times(roles.time, roles.time_unit, everywhere)
+        user = reader.ids(roles.user, user_id, everywhere)
+        kind = self._kinds(reader, everywhere)
+        event_id = reader.event_ids(roles.event_id, everywhere)
+        samples = np.flatnonzero((kind == EventKind.IMPRESSION) | (kind == EventKind.LABELLED))
+        outcomes = np.flatnonzero(kind == EventKind.OUTCOME)
+        impression = event_id.copy()
+        if roles.impression is not None and len(outcomes):
+            impression[outcomes] = reader.event_ids([roles.impression], outcomes)
+        return EventBatch(
+            offset=offset,
+            event_time_ms=event_time_ms,
+            event_id=event_id,
+            content_hash=messages.content_hash,
+            user=user,
+            item=_spread(reader.ids(roles.item, feature_id, samples), samples, len(kind), NO_ID),
+            kind=kind,
+            impression=impression,
+            appended_ms=appended_ms,
+            labels=self._labels(reader, kind),
+            dense=self._dense(reader, samples),
+            ids=self._single_ids(reader, samples),
+            lists=tuple(
+                reader.lists(feature.field, samples, required=feature.required)
+                for feature in self.schema.sparse
+                if feature.list
+            ),
+        )
+
+    def tombstones(
+        self, records: Sequence[Record], where: I64, offset: I64, appended_ms: I64, verdicts: Verdicts
+    ) -> EventBatch:
+        """The records at `where`, which have no value: each erases the user that is its key."""
+        num, schema = len(where), self.schema
+        erasing = [records[i] for i in where.tolist()]
+        event_id = np.array([tombstone_id(record.partition, record.offset) for record in erasing], dtype=np.uint64)
+        user = np.zeros(num, dtype=np.int64)
+        for row, record in enumerate(erasing):
+            try:
+                user[row] = user_of_key(record.key)
+            except PoisonError as error:
+                verdicts.reject(int(where[row]), error)
+        empty = ListColumn(rows=_ONE_EMPTY_ROW, index=np.zeros(num, dtype=np.int32))
+        return EventBatch(
+            offset=offset,
+            event_time_ms=np.array([record.timestamp for record in erasing], dtype=np.int64),
+            event_id=event_id,
+            content_hash=event_id,
+            user=user,
+            item=np.full(num, NO_ID),
+            kind=np.full(num, EventKind.TOMBSTONE, dtype=np.uint8),
+            impression=event_id,
+            appended_ms=appended_ms,
+            labels=np.zeros((num, len(schema.labels)), dtype=np.float32),
+            dense=np.zeros((num, len(schema.dense)), dtype=np.float32),
+            ids=np.full((num, sum(not feature.list for feature in schema.sparse)), NO_ID),
+            lists=tuple(empty for feature in schema.sparse if feature.list),
+        )
+
+    def _kinds(self, reader: Reader, which: I64) -> npt.NDArray[np.uint8]:
+        roles = self.schema.roles
+        if roles.kind is None:
+            return np.full(len(which), _KINDS[roles.default_kind], dtype=np.uint8)
+        return reader.convert(roles.kind, self._kind, which, np.uint8)
+
+    def _kind(self, value: Scalar) -> int:
+        if value is None:
+            raise PoisonError(Reason.MISSING_FIELD, "the kind of event is missing")
+        name = self.schema.roles.kinds.get(text_of(value))
+        if name is None:
+            raise PoisonError(Reason.UNKNOWN_KIND, f"{text_of(value)[:40]!r} is none of event.kinds")
+        return _KINDS[name]
+
+    def _labels(self, reader: Reader, kind: npt.NDArray[np.uint8]) -> F32:
+        labels = np.zeros((len(kind), len(self.schema.labels)), dtype=np.float32)
+        told = np.flatnonzero((kind == EventKind.OUTCOME) | (kind == EventKind.LABELLED))
+        for column, label in enumerate(self.schema.labels):
+            labels[told, column] = _label(reader, label, told)
+        return labels
+
+    def _dense(self, reader: Reader, samples: I64) -> F32:
+        dense = np.zeros((len(reader.messages), len(self.schema.dense)), dtype=np.float32)
+        for column, feature in enumerate(self.schema.dense):
+            values = reader.numbers(feature.field, partial(_number_or, default=feature.default), samples)
+            with np.errstate(over="ignore"):
+                # What is finite in 64 bits may not be in 32.
+                narrow = values.astype(np.float32)
+            too_large = PoisonError(Reason.NOT_FINITE, "the number is too large for float32")
+            reader.reject_where(~np.isfinite(narrow), samples, too_large, feature.field)
+            dense[samples, column] = narrow
+        return dense
+
+    def _single_ids(self, reader: Reader, samples: I64) -> I64:
+        features = [feature for feature in self.schema.sparse if not feature.list]
+        ids = np.full((len(reader.messages), len(features)), NO_ID)
+        for column, feature in enumerate(features):
+            rule = feature_id if feature.required else _optional_id
+            ids[samples, column] = reader.ids(feature.field, rule, samples)
+        return ids
+
+
+_ONE_EMPTY_ROW: Final = Jagged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
+
+
+def _label(reader: Reader, label: Label, which: I64) -> npt.NDArray[Any]:
+    """1 where the rule holds, 0 where it does not or the field is missing."""
+    if label.rule == "in":
+        return reader.convert(label.field, lambda v: v is not None and text_of(v) in label.values, which, np.float32)
+    # JSON knows no NaN, and `_number_or` lets none through: here it can only stand for a missing field.
+    values = reader.numbers(label.field, partial(_number_or, default=np.nan), which)
+    if label.rule == "value":
+        neither = ~np.isnan(values) & (values != 0) & (values != 1)
+        reader.reject_where(neither, which, PoisonError(Reason.WRONG_TYPE, "the label is neither 0 nor 1"), label.field)
+    holds: npt.NDArray[Any] = _TEST[label.rule](values, 1.0 if label.rule == "value" else label.threshold)
+    return holds
+
+
+def _number_or(value: Scalar, default: float | None) -> float:
+    if value is None and default is not None:
+        return default
+    found = number(value)
+    if not np.isfinite(found):
+        raise PoisonError(Reason.NOT_FINITE, f"{value!r} is not finite")
+    return found
+
+
+def _optional_id(value: Scalar) -> int:
+    return NO_ID if value is None else feature_id(value)
+
+
+def _spread(values: I64, which: I64, num: int, default: int) -> I64:
+    """A column of the chosen messages as one of all of them."""
+    if len(which) == num:
+        return values
+    column = np.full(num, default)
+    column[which] = values
+    return column
