@@ -20,6 +20,7 @@ from infra.config_errors import located, readable
 from infra.config_layers import from_environment, from_file, from_flags, lay
 from infra.metrics import MetricsConfig
 from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.worker_config import WorkerConfig
 from streams.errors import ConfigError
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
 from streams.kafka.client import KafkaConfig
@@ -66,6 +67,8 @@ class Config:
     """When a session ends and how late an event may be."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     """How sessions are packed into mini-batches."""
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    """The sessionizer's process."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """How the model learns."""
     train: TrainConfig = field(default_factory=TrainConfig)
