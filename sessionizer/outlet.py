@@ -1,0 +1,95 @@
+"""What a partition needs from Kafka, as two protocols: an Outlet to write to and a Journal to read from.
+
+Owns the contract between the partition and its shell, so that the partition can be run without a broker. `emit`
+and `recovery` implement it on Kafka. Never does anything.
+
+An implementation raises RetryableError when Kafka fails and the partition has to be recovered, and FencedError
+when another worker has taken the partition over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sessionizer.progress import Progress
+from streams.clock_mark import ClockMark
+from streams.errors import RecdError
+from streams.events.record import Rejected
+from streams.minibatch import MiniBatch
+
+
+class FencedError(RecdError):
+    """Another worker owns this partition: nothing that we still write can become visible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPlace:
+    """Where a cut was put."""
+
+    first_offset: int
+    chunks: int
+
+
+class Outlet(Protocol):
+    """Writes for one partition. What is sent becomes visible at `commit`, all of it or nothing."""
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes sent since the last commit."""
+
+    def send_batch(self, batch: MiniBatch) -> int:
+        """Returns the size on the wire in bytes."""
+
+    def send_end(self, epoch: int) -> None:
+        """The end record of an epoch."""
+
+    def send_dead_letter(self, rejected: Rejected) -> None:
+        """A record that can never be used."""
+
+    def send_mark(self, mark: ClockMark) -> None:
+        """A clock mark of our own."""
+
+    def send_cut(self, data: bytes, number: int, stale_chunks: int) -> CutPlace:
+        """A cut in chunks, acknowledged on return; chunks of an older, longer cut are erased up to `stale_chunks`."""
+
+    def commit(self, progress: Progress) -> int:
+        """Make everything visible, with the progress as the last record.
+
+        Returns the clock offset of the last mark that was sent, -1 without one.
+        """
+
+    def close(self) -> None:
+        """Give up what is not committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What Kafka remembers of a partition."""
+
+    progress: Progress
+    cut: bytes | None
+    """The cut that `progress.cut` names; None if there is none."""
+    begin_offset: int
+    """First offset of the interactions partition that still exists."""
+    end_offset: int
+    """Offset after its last record."""
+
+
+class Journal(Protocol):
+    """Reads what was written about one partition."""
+
+    def load(self) -> Recovered:
+        """Progress and cut. Only after the outlet is open: then no older writer can add to them."""
+
+    def start_clock(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
+        """Everything in the clock partition from `clock_offset` to its end; later calls of the others go on there."""
+
+    def new_marks(self) -> list[tuple[int, ClockMark | None]]:
+        """What has arrived meanwhile, without waiting. None stands for a record that is no mark of this partition."""
+
+    def marks_through(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
+        """Everything up to and including `clock_offset`, waiting for it."""
+
+    def close(self) -> None:
+        """Leave."""

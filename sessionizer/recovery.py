@@ -1,0 +1,149 @@
+"""The journal on Kafka: progress, cuts and clock marks of one partition, read back.
+
+Owns the partition's consumer and every question put to Kafka about the past. Never writes, never joins a group.
+
+Reading a partition of the cuts topic: its last records hold a progress record, which says where the cut begins; so
+two short reads are enough, however long the topic has grown. Everything is read committed: an open or aborted
+transaction of an earlier owner is never seen.
+
+Blocking throughout: a journal lives in its partition's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from sessionizer.outlet import Recovered
+from sessionizer.progress import CutRef, Progress, chunk_index, from_chunks, progress_key
+from streams.clock_mark import ClockMark
+from streams.errors import InvariantError, RetryableError
+from streams.kafka import client
+from streams.kafka.client import KafkaConfig
+from streams.kafka.topics import TopicsConfig
+
+_TIMEOUT_MS: Final = 30_000
+_TAIL_RECORDS: Final = 64
+"""A progress record is the last of its transaction; this many offsets from the end nearly always hold one."""
+_MOST_MARKS: Final = 10_000
+
+PlacedMarks = list[tuple[int, ClockMark | None]]
+
+
+class KafkaJournal:
+    """Reads what was written about one partition."""
+
+    def __init__(
+        self, partition: int, kafka: KafkaConfig, topics: TopicsConfig, *, warn: Callable[[str], None]
+    ) -> None:
+        self._partition = partition
+        self._topics = topics
+        self._warn = warn
+        # The group is a name only: nothing is ever committed or balanced. Small fetch waits keep decisions quick.
+        group = f"{topics.minibatches}-journal"
+        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, **{"fetch.wait.max.ms": 50})
+
+    def load(self) -> Recovered:
+        begin, end = self._bounds(self._topics.interactions)
+        first, last = self._bounds(self._topics.cuts)
+        progress = self._progress_from(max(first, last - _TAIL_RECORDS))
+        if progress is None and last - first > _TAIL_RECORDS:
+            progress = self._progress_from(first)
+        progress = progress or Progress()
+        cut = self._cut(progress.cut) if progress.cut else None
+        return Recovered(progress=progress, cut=cut, begin_offset=begin, end_offset=end)
+
+    def start_clock(self, clock_offset: int) -> PlacedMarks:
+        first, _ = self._bounds(self._topics.clock)
+        if clock_offset < first and clock_offset > 0:
+            raise InvariantError(
+                f"clock marks {clock_offset} to {first} of partition {self._partition} have expired, so what they decided "
+                "cannot be repeated; give the clock topic at least the retention of the interactions"
+            )
+        return [self._placed(message) for message in self._read(self._topics.clock, max(first, clock_offset))]
+
+    def new_marks(self) -> PlacedMarks:
+        return [self._placed(message) for message in self._fetched(0.0)]
+
+    def marks_through(self, clock_offset: int) -> PlacedMarks:
+        found: PlacedMarks = []
+        for _ in range(_TIMEOUT_MS // 100):
+            found += [self._placed(message) for message in self._fetched(0.1)]
+            if clock_offset < 0 or (found and found[-1][0] >= clock_offset):
+                return found
+        raise RetryableError(
+            f"clock mark {clock_offset} of partition {self._partition} was written but does not come back"
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _progress_from(self, offset: int) -> Progress | None:
+        key = progress_key(self._partition)
+        values = [message.value() for message in self._read(self._topics.cuts, offset) if message.key() == key]
+        return Progress.decode(values[-1]) if values else None
+
+    def _cut(self, cut: CutRef) -> bytes:
+        chunks: dict[int, bytes] = {}
+        for message in self._read(self._topics.cuts, cut.first_offset):
+            index = chunk_index(message.key() or b"")
+            if index is not None and message.value() is not None:
+                chunks[index] = message.value()
+        data = from_chunks(cut, chunks)
+        if data is None:
+            raise InvariantError(
+                f"cut {cut.number} of partition {self._partition} is incomplete or damaged in topic {self._topics.cuts}; "
+                "restore that topic from a copy, or start again from the beginning with another worker.app and topics"
+            )
+        return data
+
+    def _placed(self, message: Message) -> tuple[int, ClockMark | None]:
+        try:
+            mark = ClockMark.decode(message.value() or b"")
+        except msgspec.MsgspecError as error:
+            self._warn(
+                f"record {message.offset()} of {self._topics.clock}[{self._partition}] is no clock mark: {error}"
+            )
+            return message.offset(), None
+        if mark.partition != self._partition:
+            self._warn(
+                f"clock mark {message.offset()} is about partition {mark.partition} but stands in {self._partition}"
+            )
+            return message.offset(), None
+        return message.offset(), mark
+
+    def _bounds(self, topic: str) -> tuple[int, int]:
+        """First offset that exists and the one after the last that is committed."""
+        try:
+            bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, self._partition), _TIMEOUT_MS / 1000)
+        except KafkaException as error:
+            raise RetryableError(
+                f"Kafka does not say where {topic}[{self._partition}] ends: {error.args[0]}"
+            ) from error
+        if bounds is None:
+            raise RetryableError(f"Kafka did not say in {_TIMEOUT_MS} ms where {topic}[{self._partition}] ends")
+        return int(bounds[0]), int(bounds[1])
+
+    def _read(self, topic: str, offset: int) -> Iterator[Message]:
+        """Every record from `offset` to the end; afterwards the consumer stands at the end."""
+        self._consumer.assign([TopicPartition(topic, self._partition, offset)])
+        for _ in range(_TIMEOUT_MS // 100):
+            for message in self._consumer.consume(_MOST_MARKS, 0.1) or ():
+                if message.error() is None:
+                    yield message
+                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own code)
+                    return
+                else:
+                    raise RetryableError(f"reading {topic}[{self._partition}] failed: {message.error()}")
+        raise RetryableError(f"the end of {topic}[{self._partition}] was not reached in {_TIMEOUT_MS} ms")
+
+    def _fetched(self, timeout_s: float) -> list[Message]:
+        messages = self._consumer.consume(_MOST_MARKS, timeout_s) or []
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF and not error.retriable():  # noqa: SLF001
+                raise RetryableError(f"reading {self._topics.clock}[{self._partition}] failed: {error}")
+        return [message for message in messages if message.error() is None]

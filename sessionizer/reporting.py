@@ -1,0 +1,82 @@
+"""What a partition reports about itself.
+
+Owns the translation from accounts, batches and cores to metrics. Never decides anything and never fails.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sessionizer.account import Account
+from sessionizer.core import PartitionCore
+from sessionizer.effects import ReportLate
+from streams.events.record import Rejected
+from streams.metrics import Reporter
+from streams.minibatch import MiniBatch
+
+_STATE_EVERY_MS = 1_000
+_ACCOUNTS = ("impressions", "labelled", "outcomes", "tombstones", "duplicates", "late", "dead_lettered")
+
+
+class PartitionReport:
+    """The metrics of one partition."""
+
+    def __init__(self, reporter: Reporter, partition: int) -> None:
+        self._reporter = reporter
+        self._label = str(partition)
+        self._account = Account()
+        self._state_ms = 0
+
+    def start(self, account: Account) -> None:
+        """Count from here: what is in `account` was counted before."""
+        self._account = Account() + account
+
+    def account(self, account: Account) -> None:
+        """What became of the events since the last call."""
+        for name in _ACCOUNTS:
+            amount = getattr(account, name) - getattr(self._account, name)
+            if amount > 0:
+                self._reporter.count("recd_events_total", amount, partition=self._label, account=name)
+        cut = account.sessions_cut - self._account.sessions_cut
+        whole = account.sessions - self._account.sessions - cut
+        for amount, is_cut in ((whole, "no"), (cut, "yes")):
+            if amount > 0:
+                self._reporter.count("recd_sessions_total", amount, partition=self._label, cut=is_cut)
+        self._account = Account() + account
+
+    def batch(self, batch: MiniBatch, wire_bytes: int) -> None:
+        """One emitted mini-batch."""
+        self._reporter.count("recd_batches_total", partition=self._label)
+        self._reporter.count("recd_samples_total", len(batch), partition=self._label)
+        self._reporter.count("recd_wire_bytes_total", wire_bytes, partition=self._label)
+        for group in batch.groups:
+            self._reporter.gauge("recd_dedup_factor", group.dedup_factor, group=group.group)
+
+    def late(self, late: ReportLate) -> None:
+        """Events dropped behind the watermark."""
+        for by_ms in np.asarray(late.late_by_ms).tolist():
+            self._reporter.observe("recd_late_by_ms", by_ms)
+
+    def dead_letter(self, rejected: Rejected) -> None:
+        """One record sent to the dead-letter topic."""
+        self._reporter.count("recd_dead_letters_total", reason=rejected.reason.value)
+
+    def state(self, core: PartitionCore, now_ms: int) -> None:
+        """Gauges, at most once a second."""
+        if now_ms - self._state_ms < _STATE_EVERY_MS:
+            return
+        self._state_ms = now_ms
+        held_from = core.smallest_held_offset
+        self._reporter.gauge("recd_open_sessions", core.num_open_sessions, partition=self._label)
+        self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
+        self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)
+        held_events = 0 if held_from is None else core.next_offset - held_from
+        self._reporter.gauge("recd_held_events", held_events, partition=self._label)
+
+    def fetch_lag(self, events: int) -> None:
+        """End of the partition minus next offset to read."""
+        self._reporter.gauge("recd_fetch_lag_events", events, partition=self._label)
+
+    def forget(self) -> None:
+        """The partition has moved away."""
+        self._reporter.forget(partition=self._label)

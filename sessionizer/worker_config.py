@@ -1,0 +1,60 @@
+"""Configuration of the sessionizer's process: how often it commits, how much it buffers, how it shares the work.
+
+Times are wall-clock milliseconds. None of them changes what is in a mini-batch, only when it becomes visible;
+`idle_ms` acts through clock marks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streams.errors import ConfigError
+from streams.strict import STRICT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerConfig:
+    """One sessionizer worker. Workers of the same `app` share the partitions."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    app: str = "recd-sessionizer"
+    """Name of the consumer group, and the start of every transactional id. One per pair of topics."""
+    instance: str | None = None
+    """Name of this worker that survives a restart (static membership): its partitions wait for it instead of moving."""
+    commit_every_ms: int = 500
+    """Mini-batches become visible to the trainer at least this often."""
+    cut_every_ms: int = 2_000
+    """A snapshot is written at most this often; large ones less often, so that they take a twentieth of the time."""
+    idle_ms: int = 30_000
+    """After this much silence on a partition that holds samples, its event time follows the wall clock."""
+    max_queue_records: int = 50_000
+    """Records of a partition that wait to be processed; when there are more, fetching it pauses."""
+    max_poll_records: int = 10_000
+    """Records handed over at once, of all partitions together."""
+    max_fetch_bytes: int = 4 << 20
+    """Bytes fetched from a partition at once."""
+    max_transaction_bytes: int = 32 << 20
+    """A transaction with this much in it is committed early."""
+    cut_chunk_bytes: int = 900_000
+    """Cuts are written in records of this size; it must fit the broker's largest message."""
+    session_timeout_ms: int = 10_000
+    """A worker that is silent for so long loses its partitions. The broker's limits are 6 s and 30 min."""
+    drain_ms: int = 30_000
+    """Time for the last transaction and cut of all partitions at shutdown or when partitions move."""
+    retry_ms: int = 1_000
+    """Pause before a partition is recovered after Kafka failed."""
+
+    def __post_init__(self) -> None:
+        if not self.app.strip():
+            raise ConfigError("worker.app is empty; give the group a name")
+        for name in self.__dataclass_fields__:
+            if name not in {"app", "instance"} and getattr(self, name) < 1:
+                raise ConfigError(f"worker.{name} must be at least 1")
+        if self.max_poll_records > self.max_queue_records:
+            raise ConfigError("worker.max_poll_records exceeds worker.max_queue_records; raise the latter")
+
+    def transactional_id(self, partition: int) -> str:
+        """Fences older owners of the partition."""
+        return f"{self.app}-{partition}"
