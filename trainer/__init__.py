@@ -5,7 +5,6 @@ ids         feature ids to table rows, once per distinct row
 tensors     mini-batches to the tensors of one step: bags of all features in one lookup, inverses per group
 tables      the embedding tables: the only lookup, and its update inside backward
 jagged_ops  jagged and padded rows, by fbgemm and in plain torch
-expand      unique rows to samples; its backward is a segment sum
 attention   self-attention encoder over the rows of a sequence feature
 net         the dense side of the DLRM: pooling, towers on unique rows, interaction, over MLP
 model       tables, net and optimizer under one flat state

@@ -94,6 +94,8 @@ class ModelConfig:
         for name in ("dense_layers", "over_layers"):
             if any(width < 1 for width in getattr(self, name)):
                 raise ConfigError(f"model.{name} holds a width below 1")
+        if not self.over_layers:
+            raise ConfigError("model.over_layers is empty; the over MLP needs at least one hidden layer")
 
     def pooling_of(self, feature: str) -> Pooling:
         """How the rows of a feature become one vector each."""

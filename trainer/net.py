@@ -1,0 +1,113 @@
+"""The dense side of the DLRM: pooling, towers on unique rows, one expansion per group, interaction, over MLP.
+
+Owns everything between the output of the lookup and the logits. Never looks ids up, never updates a table.
+TorchRec's dense, interaction and over arches are used as they are.
+
+Shape suffixes: B samples, U unique rows, N bags, D embedding dim, F features, K dense columns, L padded length,
+T tasks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torchrec.models.dlrm import DenseArch, InteractionArch, OverArch
+
+from streams.events.schema import EventSchema, FeatureGroup
+from trainer.attention import HistoryEncoder
+from trainer.config import ModelConfig
+from trainer.jagged_ops import JaggedOps
+from trainer.tensors import FeatureRows, StepBatch
+
+
+class Net(nn.Module):
+    """Output of the lookup and the batch to logits."""
+
+    def __init__(
+        self,
+        groups: tuple[FeatureGroup, ...],
+        pooling: nn.ModuleDict,
+        dense: nn.Module,
+        interaction: nn.Module,
+        over: nn.Module,
+        ops: JaggedOps,
+    ) -> None:
+        super().__init__()
+        self._groups = groups
+        self._ops = ops
+        self.pooling = pooling
+        self.dense = dense
+        self.interaction = interaction
+        self.over = over
+
+    def forward(self, looked_up_ND: Tensor, batch: StepBatch) -> Tensor:
+        sparse_BFD = torch.cat([self._group(looked_up_ND, batch, group) for group in self._groups], dim=1)
+        logits_BT: Tensor = self.over(self.interaction(self.dense(batch.dense_BK), sparse_BFD))
+        return logits_BT
+
+    def _group(self, looked_up_ND: Tensor, batch: StepBatch, group: FeatureGroup) -> Tensor:
+        """Every tower of a group on its unique rows, then one expansion to samples."""
+        towers = [self._tower(looked_up_ND, batch.features[key], key) for key in group.features]
+        rows_UFD = torch.stack(towers, dim=1)
+        expansion = batch.expansions[group.name]
+        if expansion is None:
+            return rows_UFD
+        return self._ops.expand(rows_UFD.flatten(1), expansion).view(batch.num_samples, *rows_UFD.shape[1:])
+
+    def _tower(self, looked_up_ND: Tensor, rows: FeatureRows, key: str) -> Tensor:
+        """[U, D]: one vector per unique row of a feature."""
+        bags = looked_up_ND[rows.bags]
+        pooling = self.pooling[key]
+        if isinstance(pooling, HistoryEncoder):
+            padded_ULD = self._ops.to_padded(bags, rows.offsets_U1, rows.longest)
+            encoded_UD: Tensor = pooling(padded_ULD, rows.offsets_U1.diff())
+            return encoded_UD
+        pooled_UD: Tensor = pooling(bags, rows.offsets_U1)
+        return pooled_UD
+
+
+class SumPooling(nn.Module):
+    """The lookup has summed each bag already."""
+
+    def forward(self, summed_UD: Tensor, offsets_U1: Tensor) -> Tensor:
+        return summed_UD
+
+
+class MeanPooling(nn.Module):
+    """The sum over the number of ids; an empty row stays 0."""
+
+    def forward(self, summed_UD: Tensor, offsets_U1: Tensor) -> Tensor:
+        return summed_UD / offsets_U1.diff().clamp(min=1)[:, None]
+
+
+class ConstantDense(nn.Module):
+    """Takes the dense arch's place where there are no dense columns: a learned vector, equal for all samples.
+
+    Its products with the features are their linear terms.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.vector_D = nn.Parameter(torch.full((dim,), dim**-0.5))
+
+    def forward(self, dense_BK: Tensor) -> Tensor:
+        return self.vector_D.expand(len(dense_BK), -1)
+
+
+def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
+    """Wire the net; its initial weights come from torch's global generator."""
+    poolings = {"sum": SumPooling, "mean": MeanPooling}
+    num_sparse, num_dense, dim = len(schema.feature_names), len(schema.dense), model.dim
+    interacting = dim + (num_sparse + 1) * num_sparse // 2  # the dense vector, and every pair of vectors
+    modules: dict[str, nn.Module] = {}
+    for key in schema.feature_names:
+        kind = model.pooling_of(key)
+        modules[key] = HistoryEncoder(dim, model.attention) if kind == "attention" else poolings[kind]()
+    return Net(
+        schema.all_groups,
+        nn.ModuleDict(modules),
+        DenseArch(num_dense, [*model.dense_layers, dim]) if num_dense else ConstantDense(dim),
+        InteractionArch(num_sparse),
+        OverArch(interacting, [*model.over_layers, len(schema.labels)]),
+        ops,
+    )

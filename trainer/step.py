@@ -1,0 +1,123 @@
+"""One step: predict, score, then learn, in two halves of a backward.
+
+The first half goes from the loss down to the output of the lookup. A flag on the device then decides: where
+loss and gradients are finite the second half updates the tables inside itself, and the dense optimizer
+steps; where they are not, every gradient becomes zero and nothing changes, bit for bit. (The fused update
+runs inside backward: a guard behind it would come too late.) The step has no host sync; whoever wants the
+verdict reads it one step later.
+
+Shape suffixes: B samples, T tasks, N bags, D embedding dim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from trainer.config import OptimizerConfig
+from trainer.model import RecModel
+from trainer.tensors import StepBatch
+
+
+class Verdict(IntEnum):
+    """What became of a step. Values are stored in ledgers: never renumber."""
+
+    LEARNED = 0
+    """The model has changed."""
+    NOT_FINITE = 1
+    """Loss or a gradient was infinite or not a number: nothing has changed."""
+    NO_WEIGHT = 2
+    """No sample had a label and a weight: nothing has changed, and there is no loss."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepResult:
+    """What a step leaves behind, still on the device."""
+
+    logits_BT: Tensor
+    """Scores from before the update."""
+    loss: Tensor
+    """Weighted mean binary cross entropy; not a number unless the verdict is LEARNED."""
+    code: Tensor
+    """The verdict as a number."""
+
+    def verdict(self) -> Verdict:
+        """Waits for the device: call it after the next step has been launched."""
+        return Verdict(int(self.code.item()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradients:
+    """The first half of a backward."""
+
+    logits_BT: Tensor
+    loss: Tensor
+    has_weight: Tensor
+    looked_up_ND: Tensor
+    """Output of the lookup, through which the tables learn."""
+    lookup_ND: Tensor
+    """Gradient of the output of the lookup."""
+    dense: tuple[Tensor, ...]
+    """Gradient of each dense parameter."""
+
+    def all_finite(self) -> Tensor:
+        """A boolean on the device. A finite loss is no proof: a gradient can be infinite under it."""
+        parts = [self.loss.reshape(1), self.lookup_ND.reshape(-1), *(grad.reshape(-1) for grad in self.dense)]
+        return torch.stack([part.isfinite().all() for part in parts]).all()
+
+
+class Step:
+    """Runs steps on one model."""
+
+    def __init__(self, model: RecModel, optimizer: OptimizerConfig) -> None:
+        self._model = model
+        self._config = optimizer
+
+    def run(self, batch: StepBatch) -> StepResult:
+        """Score the batch, then learn from it."""
+        model = self._model
+        batch = batch.to(model.device)
+        factor = self._config.warm_up(int(model.steps))
+        model.steps += 1
+        if batch.num_samples == 0:
+            return self._empty(batch)
+        first = first_half(model, batch)
+        learns = first.all_finite() & first.has_weight
+        model.tables.set_learning_rate(self._config.learning_rate * factor)
+        model.tables.update(first.looked_up_ND, torch.where(learns, first.lookup_ND, 0))
+        model.optimizer.step(first.dense, factor, learns)
+        refused = torch.where(first.has_weight, int(Verdict.NOT_FINITE), int(Verdict.NO_WEIGHT))
+        return StepResult(
+            first.logits_BT,
+            torch.where(learns, first.loss, torch.nan),
+            torch.where(learns, int(Verdict.LEARNED), refused),
+        )
+
+    def _empty(self, batch: StepBatch) -> StepResult:
+        """Kernels have crashed on batches without rows: they never see one."""
+        nothing = torch.tensor(torch.nan), torch.tensor(int(Verdict.NO_WEIGHT))
+        return StepResult(batch.labels_BT, *nothing)
+
+
+def first_half(model: RecModel, batch: StepBatch) -> Gradients:
+    """Forward, and backward down to the output of the lookup; changes nothing."""
+    looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
+    leaf_ND = looked_up_ND.detach().requires_grad_()
+    logits_BT = model.net(leaf_ND, batch)
+    weight = batch.weights_BT.sum()
+    loss = weighted_loss(logits_BT, batch, weight)
+    grads = torch.autograd.grad(
+        loss, [leaf_ND, *model.optimizer.parameters], allow_unused=True, materialize_grads=True
+    )
+    return Gradients(logits_BT.detach(), loss.detach(), weight > 0, looked_up_ND, grads[0], grads[1:])
+
+
+def weighted_loss(logits_BT: Tensor, batch: StepBatch, weight: Tensor) -> Tensor:
+    """Mean binary cross entropy with logits over samples and tasks; 0 where there is no weight at all."""
+    summed = torch.nn.functional.binary_cross_entropy_with_logits(
+        logits_BT, batch.labels_BT.to(logits_BT.dtype), weight=batch.weights_BT.to(logits_BT.dtype), reduction="sum"
+    )
+    return summed / torch.where(weight > 0, weight, 1)

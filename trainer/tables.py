@@ -1,0 +1,149 @@
+"""The embedding tables: one lookup per step over all of them, and an update that happens inside its backward.
+
+All tables lie one after the other in one arena, and the bags of every feature go through a single forward: a
+row that a step uses in several places (candidate, item feature and history share a table) gets one gradient
+and one update. Row-wise Adagrad over two forwards would update it twice. Never maps ids and never pools
+beyond the sum of a bag.
+
+Two implementations: fbgemm's table-batched embedding, and plain torch for any dtype (the oracle of parity).
+
+Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from trainer.config import ModelConfig, OptimizerConfig, TableConfig
+from trainer.ids import first_rows, table_seed
+
+
+class Tables(Protocol):
+    """What a step needs of the tables."""
+
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+        """[N, D], the sum of each bag; 0 for an empty one. Call it once per step."""
+
+    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
+        """The row-wise Adagrad step that gradient `grad_ND` of a lookup's output asks for."""
+
+    def set_learning_rate(self, rate: float) -> None: ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """Table name to [rows, D], the storage itself."""
+
+    def momenta(self) -> dict[str, Tensor]:
+        """Table name to [rows], the storage itself: mean squared gradients, summed over all steps."""
+
+
+class _Arena:
+    """Names for the row ranges of the arena."""
+
+    def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, momentum_R: Tensor) -> None:
+        starts = first_rows(tables)
+        self._ranges = {name: slice(starts[name], starts[name] + config.rows) for name, config in tables.items()}
+        self.weight_RD = weight_RD
+        self.momentum_R = momentum_R
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: self.weight_RD[rows] for name, rows in self._ranges.items()}
+
+    def momenta(self) -> dict[str, Tensor]:
+        return {name: self.momentum_R[rows] for name, rows in self._ranges.items()}
+
+
+class FbgemmTables(_Arena):
+    """fbgemm's table-batched embedding with its fused update."""
+
+    def __init__(self, tables: Mapping[str, TableConfig], batched: Any) -> None:
+        (weight_RD,) = batched.split_embedding_weights()
+        ((momentum_R,),) = batched.split_optimizer_states()
+        super().__init__(tables, weight_RD, momentum_R)
+        self._batched = batched
+
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+        output_ND: Tensor = self._batched(ids_V, offsets_N1)
+        return output_ND
+
+    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
+        output_ND.backward(grad_ND)  # type: ignore[no-untyped-call]
+
+    def set_learning_rate(self, rate: float) -> None:
+        self._batched.set_learning_rate(rate)
+
+
+class PlainTables(_Arena):
+    """The same in plain torch: a dense gradient of the whole arena, so for small tables only."""
+
+    def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, optimizer: OptimizerConfig) -> None:
+        super().__init__(tables, weight_RD.requires_grad_(), torch.zeros_like(weight_RD[:, 0]))
+        self._rate = optimizer.learning_rate
+        self._eps = optimizer.eps
+
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+        return torch.nn.functional.embedding_bag(
+            ids_V, self.weight_RD, offsets_N1, mode="sum", include_last_offset=True
+        )
+
+    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
+        (grad_RD,) = torch.autograd.grad(output_ND, self.weight_RD, grad_ND)
+        with torch.no_grad():
+            self.momentum_R += grad_RD.square().mean(1)
+            self.weight_RD -= self._rate * grad_RD / (self.momentum_R.sqrt() + self._eps)[:, None]
+
+    def set_learning_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: rows.detach() for name, rows in super().weights().items()}
+
+
+def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device) -> FbgemmTables:
+    """Fresh tables on a device, initial rows decided by (seed, table name) alone."""
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+    from fbgemm_gpu.split_table_batched_embeddings_ops_common import (
+        BoundsCheckMode,
+        EmbeddingLocation,
+        PoolingMode,
+    )
+    from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
+        ComputeDevice,
+        SplitTableBatchedEmbeddingBagsCodegen,
+    )
+
+    on_gpu = device.type == "cuda"
+    place = EmbeddingLocation.DEVICE if on_gpu else EmbeddingLocation.HOST
+    compute = ComputeDevice.CUDA if on_gpu else ComputeDevice.CPU
+    batched = SplitTableBatchedEmbeddingBagsCodegen(
+        [(sum(table.rows for table in model.tables.values()), model.dim, place, compute)],
+        optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+        learning_rate=optimizer.learning_rate,
+        eps=optimizer.eps,
+        pooling_mode=PoolingMode.SUM,
+        device=device,
+        # Rows are in range by construction. The default would only warn, and then train row 0.
+        bounds_check_mode=BoundsCheckMode.FATAL,
+    )
+    tables = FbgemmTables(model.tables, batched)
+    init_rows(tables, model.tables, seed)
+    return tables
+
+
+def build_plain_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, dtype: torch.dtype) -> PlainTables:
+    """The same initial rows in plain torch on the CPU."""
+    num_rows = sum(table.rows for table in model.tables.values())
+    tables = PlainTables(model.tables, torch.zeros(num_rows, model.dim, dtype=dtype), optimizer)
+    init_rows(tables, model.tables, seed)
+    return tables
+
+
+def init_rows(tables: Tables, configs: Mapping[str, TableConfig], seed: int) -> None:
+    """Uniform rows from a generator of each table's own: another table more changes none of them."""
+    for name, weight_RD in tables.weights().items():
+        generator = torch.Generator().manual_seed((seed ^ table_seed(name)) & (2**63 - 1))
+        scale = configs[name].init_scale
+        weight_RD.copy_(torch.rand(weight_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))

@@ -1,0 +1,204 @@
+"""Mini-batches to the tensors of one step.
+
+Owns the joining of mini-batches, the mapping of ids once per distinct row, and the layout of the one lookup:
+the bags of every feature one after the other, a bag per row for pooled features, a bag per id for sequences.
+Never looks anything up.
+
+Shape suffixes: B samples, K dense columns, T tasks, U unique rows, N bags, V ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from streams.errors import ConfigError, InvariantError
+from streams.events.schema import EventSchema, FeatureGroup
+from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.jagged import Jagged, offsets_of
+from streams.minibatch import MiniBatch
+from trainer.config import ModelConfig
+from trainer.ids import first_rows, map_ids
+from trainer.jagged_ops import Expansion
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureRows:
+    """The rows of one feature, as places in the output of the lookup."""
+
+    first_bag: int
+    num_bags: int
+    """U for a pooled feature, the number of ids for a sequence."""
+    offsets_U1: Tensor
+    """Row u has ids `offsets_U1[u]..offsets_U1[u + 1]` of the feature; newest first where it is a sequence."""
+    longest: int
+    """Ids of the longest row: the padded length of a sequence."""
+
+    @property
+    def bags(self) -> slice:
+        return slice(self.first_bag, self.first_bag + self.num_bags)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the step will look up, known on the host. `expanded` is what the same step costs without deduplication."""
+
+    rows: Mapping[str, int]
+    """Group to rows: U where it is deduplicated, B where it is not."""
+    ids: int
+    """Ids looked up."""
+    ids_expanded: int
+    """Ids of all samples."""
+    out_of_range: Mapping[str, int]
+    """Table to ids that fell on its declared row, counted once per sample."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepBatch:
+    """One step's input: one or more mini-batches as tensors."""
+
+    labels_BT: Tensor
+    """0 where the label is missing."""
+    weights_BT: Tensor
+    """Weight of each sample in the loss of each task; 0 where the label is missing."""
+    dense_BK: Tensor
+    ids_V: Tensor
+    """Rows of the arena that holds all tables."""
+    offsets_N1: Tensor
+    """Bag n looks up `ids_V[offsets_N1[n]:offsets_N1[n + 1]]`."""
+    features: Mapping[str, FeatureRows]
+    expansions: Mapping[str, Expansion | None]
+    """Group to its expansion; None where every sample has a row of its own, in order."""
+    counts: Counts
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.labels_BT)
+
+    def to(self, device: torch.device) -> StepBatch:
+        """The same batch on a device; itself where it is there already."""
+        if self.labels_BT.device == device:
+            return self
+        names = ("labels_BT", "weights_BT", "dense_BK", "ids_V", "offsets_N1")
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
+        features = {
+            key: replace(rows, offsets_U1=rows.offsets_U1.to(device, non_blocking=True))
+            for key, rows in self.features.items()
+        }
+        expansions = {key: each and each.to(device) for key, each in self.expansions.items()}
+        return replace(self, **moved, features=features, expansions=expansions)
+
+
+def to_tensors(
+    batches: Sequence[MiniBatch], schema: EventSchema, model: ModelConfig, *, deduplicated: bool = True
+) -> StepBatch:
+    """The mini-batches of one step, joined in the given order.
+
+    `deduplicated=False` expands every row to its samples first: what a trainer without IKJTs would do, and
+    the baseline of parity and benchmarks.
+    """
+    if not batches:
+        raise InvariantError("a step needs at least one mini-batch")
+    builder = _LookupBuilder(schema, model)
+    expansions: dict[str, Expansion | None] = {}
+    for place, group in enumerate(schema.all_groups):
+        features, inverse_B = _join([batch.groups[place] for batch in batches], group)
+        if not deduplicated:
+            features = {key: rows.take(inverse_B) for key, rows in features.items()}
+            inverse_B = np.arange(len(inverse_B))
+        expansions[group.name] = _expansion(inverse_B, next(iter(features.values())).num_rows)
+        for key, rows in features.items():
+            builder.add(group.name, key, rows, inverse_B)
+    labels_BT = np.concatenate([batch.labels for batch in batches]).astype(np.float32, copy=False)
+    missing = np.isnan(labels_BT)
+    return StepBatch(
+        labels_BT=torch.from_numpy(np.where(missing, np.float32(0), labels_BT)),
+        weights_BT=torch.from_numpy((~missing).astype(np.float32)),
+        dense_BK=torch.from_numpy(np.concatenate([batch.dense for batch in batches]).astype(np.float32, copy=False)),
+        ids_V=torch.from_numpy(np.concatenate(builder.ids)),
+        offsets_N1=torch.from_numpy(offsets_of(np.concatenate(builder.lengths))),
+        features=builder.features,
+        expansions=expansions,
+        counts=builder.counts(),
+    )
+
+
+class _LookupBuilder:
+    """Collects the bags of one feature after the other."""
+
+    def __init__(self, schema: EventSchema, model: ModelConfig) -> None:
+        self._table_of = schema.table_of
+        self._model = model
+        self._first_row = first_rows(model.tables)
+        self._num_bags = 0
+        self._rows: dict[str, int] = {}
+        self._ids_expanded = 0
+        self._out_of_range: dict[str, int] = {}
+        self.ids: list[I64] = []
+        self.lengths: list[I64] = []
+        self.features: dict[str, FeatureRows] = {}
+
+    def add(self, group: str, key: str, rows: Jagged, inverse_B: I64) -> None:
+        """Map the ids of one feature and append its bags."""
+        if rows.weights is not None:
+            raise ConfigError(f"feature {key}: weighted ids cannot be pooled yet; drop its weights")
+        is_sequence = self._model.pooling_of(key) == "attention"
+        if is_sequence:
+            rows = newest_first(rows, self._model.attention.max_length)
+        table = self._table_of[key]
+        mapped, outside = map_ids(rows.values, table, self._model.tables[table])
+        if outside is not None:
+            per_row = np.diff(np.concatenate([[0], np.cumsum(outside)])[rows.offsets])
+            self._out_of_range[table] = self._out_of_range.get(table, 0) + int(per_row[inverse_B].sum())
+        lengths = rows.lengths
+        bags = np.ones(len(mapped), np.int64) if is_sequence else lengths
+        self.features[key] = FeatureRows(
+            self._num_bags, len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0))
+        )
+        self.ids.append(mapped + self._first_row[table])
+        self.lengths.append(bags)
+        self._num_bags += len(bags)
+        self._rows[group] = rows.num_rows
+        self._ids_expanded += int(lengths[inverse_B].sum())
+
+    def counts(self) -> Counts:
+        return Counts(self._rows, sum(len(ids) for ids in self.ids), self._ids_expanded, self._out_of_range)
+
+
+def newest_first(rows: Jagged, last: int) -> Jagged:
+    """Each row's last `last` values in reverse, so that place j means j from the end whatever the window's start."""
+    lengths = np.minimum(rows.lengths, last)
+    offsets = offsets_of(lengths)
+    # Value i of the output is that far back from its row's end.
+    back = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return Jagged(rows.values[np.repeat(rows.offsets[1:], lengths) - 1 - back], offsets)
+
+
+def _join(parts: Sequence[Ikjt], group: FeatureGroup) -> tuple[dict[str, Jagged], I64]:
+    """Rows and inverse of one group over all mini-batches; rows that repeat across mini-batches stay apart."""
+    for part in parts:
+        if part.group != group.name or part.keys != group.features:
+            raise InvariantError(
+                f"a mini-batch has group {part.group} of {part.keys} where the schema has {group.name} of "
+                f"{group.features}; it was built under another schema"
+            )
+    first = np.cumsum([0] + [part.num_rows for part in parts])
+    inverse_B = np.concatenate([part.inverse + start for part, start in zip(parts, first, strict=False)])
+    return {key: Jagged.concat([part.features[key] for part in parts]) for key in group.features}, inverse_B
+
+
+def _expansion(inverse_B: I64, num_rows: int) -> Expansion | None:
+    """None for the identity; otherwise the inverse and its sorted form."""
+    if num_rows == len(inverse_B) and np.array_equal(inverse_B, np.arange(num_rows)):
+        return None
+    clustered = bool(np.all(inverse_B[1:] >= inverse_B[:-1]))
+    order_B = np.arange(len(inverse_B)) if clustered else np.argsort(inverse_B, kind="stable")
+    offsets_U1 = offsets_of(np.bincount(inverse_B, minlength=num_rows))
+    return Expansion(torch.from_numpy(inverse_B), torch.from_numpy(order_B), torch.from_numpy(offsets_U1))
