@@ -4,7 +4,7 @@ Owns the watermark, lateness, duplicates by event id, and the queue of events th
 verdict is made event by event, so none depends on where polls begin or end. Never looks at features.
 
 The rules, for each event with time t:
-1. watermark = max(latest time seen − lateness, floor). It never goes back within an epoch.
+1. watermark = max(latest time seen - lateness, floor). It never goes back within an epoch.
 2. An id seen within the duplicate horizon: duplicate. If the first copy still waits, the smaller (time, content
    hash) of the two stays.
 3. t < watermark: late. 4. Otherwise accepted. 5. Whatever waits with a time < watermark is released, in order of
@@ -96,11 +96,11 @@ def _release(clock: Any, heap: Any, seen: Any, watermark: Any, released: Any, nu
 
 
 @nb.njit(cache=True, nogil=True)
-def _admit(
-    clock: Any, heap: Any, seen: Any, limits: Any, times: Any, ids: Any, hashes: Any, rows: Any,
-    verdict: Any, late_by_ms: Any, replaced: Any, released: Any,
-) -> Any:  # fmt: skip
+def _admit(state: Any, limits: Any, events: Any, out: Any) -> Any:
+    clock, heap, seen = state
     lateness_ms, horizon_ms, max_waiting = limits
+    times, ids, hashes, rows = events
+    verdict, late_by_ms, replaced, released = out
     num_replaced = num_released = 0
     for i in range(len(times)):
         t = times[i]
@@ -135,7 +135,7 @@ class Admitted:
     verdict: npt.NDArray[np.int8]
     """[N]."""
     late_by_ms: I64
-    """[N], watermark − event time where the verdict is LATE."""
+    """[N], watermark - event time where the verdict is LATE."""
     replaced: I32
     """Rows accepted earlier that lost to a smaller copy: free them."""
     released: I32
@@ -171,9 +171,11 @@ class Arrivals:
         released = np.empty(int(self._clock[0]["num_waiting"]) + len(times), np.int32)
         limits = (self._config.lateness_ms, self._config.duplicate_horizon_ms, self._config.max_pending_events)
         num_replaced, num_released = _admit(
-            self._clock, self._heap, self._seen, limits, times, ids, hashes, rows,
-            verdict, late_by_ms, replaced, released,
-        )  # fmt: skip
+            (self._clock, self._heap, self._seen),
+            limits,
+            (times, ids, hashes, rows),
+            (verdict, late_by_ms, replaced, released),
+        )
         return Admitted(verdict, late_by_ms, replaced[:num_replaced], released[:num_released])
 
     def advance(self, to_ms: int) -> I32:
@@ -198,7 +200,9 @@ class Arrivals:
             grown[:num_waiting] = self._heap[:num_waiting]
             self._heap = grown
         if 2 * (num_seen + n) > len(self._seen):
-            fresh = (self._seen["row"] >= 0) | (self._seen["time"] + self._config.duplicate_horizon_ms >= self.watermark_ms)
+            fresh = (self._seen["row"] >= 0) | (
+                self._seen["time"] + self._config.duplicate_horizon_ms >= self.watermark_ms
+            )
             keep = (self._seen["used"] == 1) & fresh
             # Room for twice as many keeps rebuilds rare: each one is paid for by as many arrivals.
             self._seen = rebuild(self._seen, keep, room_for=max(n, int(np.count_nonzero(keep))))

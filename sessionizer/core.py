@@ -215,7 +215,9 @@ class PartitionCore:
 
     def _check(self, header: dict[str, Any]) -> None:
         if header["version"] > _CUT_VERSION:
-            raise ConfigError(f"the cut has version {header['version']}, this recd reads up to {_CUT_VERSION}; upgrade it")
+            raise ConfigError(
+                f"the cut has version {header['version']}, this recd reads up to {_CUT_VERSION}; upgrade it"
+            )
         if header["fingerprint"] != self.fingerprint:
             raise ConfigError(
                 f"partition {self.partition} holds samples under another configuration of event, labels, features, "

@@ -68,7 +68,8 @@ def list_arrays(column: ListColumn) -> Arrays:
 
 def list_column(arrays: Arrays) -> ListColumn:
     """The list column of `list_arrays`."""
-    return ListColumn(Jagged(arrays["values"], arrays["offsets"], arrays.get("weights")), arrays["index"])
+    rows = Jagged(arrays["values"], arrays["offsets"], arrays.get("weights"))
+    return ListColumn(rows=rows, index=arrays["index"])
 
 
 def event_arrays(events: EventBatch) -> Arrays:

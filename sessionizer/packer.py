@@ -1,8 +1,8 @@
 """Packer: closed sessions → mini-batches of whole sessions.
 
 Owns the samples that are closed but not yet in a batch. Sessions enter in packing order and leave in it; a batch is
-sealed when the next session does not fit. A session larger than a batch is the only one that is split. Where polls
-end does not matter. Never decides that a session is over.
+sealed when it is full or the next session does not fit. A session larger than a batch is the only one that is split.
+Where polls end does not matter. Never decides that a session is over.
 
 Shape suffixes: B samples, C sessions (or parts of capped ones).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -119,11 +120,11 @@ class Packer:
         ends: list[int] = []
         batch_start = 0
         bounds = [*starts_C.tolist(), num_samples]
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             if end - batch_start > self._max_samples and start > batch_start:
                 ends.append(start)
                 batch_start = start
-            while end - batch_start > self._max_samples:
+            while end - batch_start >= self._max_samples:
                 batch_start += self._max_samples
                 ends.append(batch_start)
         return ends

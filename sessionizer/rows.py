@@ -13,12 +13,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sessionizer.windower import ROW_KEYS
 from streams.events.event import EventBatch
 from streams.events.schema import EventKind, EventSchema
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+
+ROW_KEYS: Final = np.dtype(
+    [("time", "i8"), ("id", "u8"), ("user", "i8"), ("offset", "i8"), ("next", "i4"), ("spare", "i4")]
+)
+"""What the windower needs of a held row (`next`: the next one of its session); the rest of it is payload."""
 
 _FREE: Final = -1
 _SMALLEST: Final = 1024

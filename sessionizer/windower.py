@@ -14,7 +14,7 @@ Open sessions form a list in order of their last event, so rules 1 and 3 look at
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -25,6 +25,7 @@ from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
 from sessionizer.hash_table import MIN_SIZE, Table, mix64, probe, rebuild
 from sessionizer.history import CHAIN, NONE, Histories
+from sessionizer.rows import Rows
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -59,8 +60,6 @@ CLOSING = np.dtype(
         ("cut", "i4"),  # 1: a cap cut it off before its session ended
     ]
 )
-ROW_KEYS = np.dtype([("time", "i8"), ("id", "u8"), ("user", "i8"), ("offset", "i8"), ("next", "i4"), ("spare", "i4")])
-"""What the windower needs of a held row; the rest of it is payload."""
 
 
 @nb.njit(cache=True, nogil=True)
@@ -141,9 +140,11 @@ def _join(users: Any, order: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> Non
 
 
 @nb.njit(cache=True, nogil=True)
-def _see(users: Any, s: Any, t: Any, r: Any, items: Any, enters_RH: Any, book: Any, ends_RH: Any, tips_RH: Any) -> None:
+def _see(users: Any, s: Any, rows: Any, r: Any, book: Any) -> None:
     """Give the row its view of the history, then add its item for those that come later."""
+    keys, items, enters_RH, ends_RH, tips_RH = rows
     entries, free, num_free, chains, last = book
+    t = keys[r].time
     if t < users[s].visible_ms:
         num_free[0] = history.forget(entries, free, num_free[0], chains, s)
     if t != users[s].visible_ms:
@@ -156,10 +157,8 @@ def _see(users: Any, s: Any, t: Any, r: Any, items: Any, enters_RH: Any, book: A
 
 
 @nb.njit(cache=True, nogil=True)
-def _assign(
-    released: Any, keys: Any, items: Any, enters_RH: Any, ends_RH: Any, tips_RH: Any,
-    index: Any, users: Any, order: Any, book: Any, limits: Any, closings: Any,
-) -> Any:  # fmt: skip
+def _assign(released: Any, rows: Any, sessions: Any, book: Any, limits: Any, closings: Any) -> Any:
+    keys, (index, users, order) = rows[0], sessions
     gap_ms, max_samples, max_age_ms, max_held = limits
     num = 0
     for i in range(len(released)):
@@ -169,7 +168,7 @@ def _assign(
         s = _slot_of(index, users, book[3], order, keys[r].user)
         if users[s].size >= max_samples or (users[s].size > 0 and t - users[s].first_ms >= max_age_ms):
             num = _close(users, order, keys, s, t + 1, 1, closings, num)
-        _see(users, s, t, r, items, enters_RH, book, ends_RH, tips_RH)
+        _see(users, s, rows, r, book)
         _join(users, order, keys, s, r, gap_ms)
         if order[0].num_samples > max_held:
             num = _close(users, order, keys, order[0].oldest, t + 1, 1, closings, num)
@@ -208,7 +207,7 @@ class Windower:
         """Samples in them."""
         return int(self._order[0]["num_samples"])
 
-    def advance(self, released: I32, rows: Any, watermark_ms: int) -> npt.NDArray[np.void]:
+    def advance(self, released: I32, rows: Rows, watermark_ms: int) -> npt.NDArray[np.void]:
         """Assign released rows, close what the watermark has passed; CLOSING records in packing order.
 
         Packing order is (close_ms, user, first event). Every closing of one call has a close_ms in (watermark of
@@ -218,28 +217,30 @@ class Windower:
         closings = np.empty(self.num_open_sessions + 3 * len(released), CLOSING)
         c, book = self._config, self._histories
         num = _assign(
-            released, rows.keys, rows.items, rows.enters, rows.ends, rows.tips,
-            self._index, self._users, self._order,
+            released,
+            (rows.keys, rows.items, rows.enters, rows.ends, rows.tips),
+            (self._index, self._users, self._order),
             (book.entries, book.free, book.num_free, self._chains, book.last),
-            (c.gap_ms, c.max_samples, c.max_age_ms, c.max_held_samples), closings,
-        )  # fmt: skip
+            (c.gap_ms, c.max_samples, c.max_age_ms, c.max_held_samples),
+            closings,
+        )
         num = _expire(self._users, self._order, rows.keys, watermark_ms, c.gap_ms, closings, num)
         done = closings[:num]
         return done[np.lexsort((done["first_id"], done["first_ms"], done["user"], done["close_ms"]))]
 
-    def end_epoch(self, released: I32, rows: Any) -> npt.NDArray[np.void]:
+    def end_epoch(self, released: I32, rows: Rows) -> npt.NDArray[np.void]:
         """Assign released rows and close every session; what comes later starts new ones."""
         closings = self.advance(released, rows, MAX_MS)
         self._users["last_ms"] = MIN_MS
         return closings
 
-    def rows_of(self, closings: npt.NDArray[np.void], rows: Any) -> I32:
+    def rows_of(self, closings: npt.NDArray[np.void], rows: Rows) -> I32:
         """Rows of all closings, one closing after the other, each in event-time order."""
         found = np.empty(int(closings["size"].sum()), np.int32)
         _walk(closings["head"], closings["size"], rows.keys, found)
         return found
 
-    def release(self, closings: npt.NDArray[np.void], rows: Any) -> None:
+    def release(self, closings: npt.NDArray[np.void], rows: Rows) -> None:
         """The histories of these closings have been read: stop holding on to their entries."""
         history.repin(self._chains, self._users, self._histories.last, closings["slot"], rows.ends)
 
@@ -265,5 +266,3 @@ class Windower:
         index = np.zeros(len(self._users), _INDEX)
         index["key"], index["slot"], index["used"] = self._users["user"], np.arange(len(index)), 1
         self._index = rebuild(index, np.ones(len(index), np.bool_), room_for=len(index))
-
-

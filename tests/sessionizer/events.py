@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
@@ -60,7 +61,7 @@ def run(core: PartitionCore, events: Sequence[Ev], polls: Sequence[int] = ()) ->
     """Feed all events, divided into polls at the given places, then an end mark."""
     effects: list[Effect] = []
     bounds = sorted({0, *(p for p in polls if p < len(events)), len(events)})
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         effects += core.feed(columns(events[start:end], start), rejected=0, next_offset=end)
     return effects + core.apply(ClockMark(partition=core.partition, after_offset=core.next_offset, kind=MarkKind.END))
 

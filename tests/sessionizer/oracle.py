@@ -91,7 +91,7 @@ def _sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list
     parts: list[Part] = []
     open_parts: dict[int, list[int]] = {}
 
-    def close(user: int, close_ms: int, cut: bool) -> None:
+    def close(user: int, close_ms: int, *, cut: bool) -> None:
         parts.append(Part(close_ms, user, cut, open_parts.pop(user)))
 
     for offset in order:
