@@ -1,0 +1,4 @@
+"""Pictures of a run, for a person.
+
+`pictures` matplotlib figures · `page` one HTML file that needs no other.
+"""

@@ -1,0 +1,149 @@
+"""The picture of a demo: did the model learn, what did deduplication save, did it keep up?
+
+Owns: one figure with four panels. Colours are Okabe and Ito's, which people with any colour vision can tell apart, and
+every series has a label and a line style of its own besides.
+Never: computes a figure that is drawn; `RunPicture` holds them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FuncFormatter
+
+F64 = npt.NDArray[np.float64]
+
+BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#595959"
+CYCLE: Final = (BLUE, RED, GREEN, PURPLE, ORANGE)
+STYLES: Final = ("-", "--", "-.", ":")
+SMOOTH_BATCHES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One line of a panel."""
+
+    label: str
+    x: F64
+    y: F64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RunPicture:
+    """Everything that is drawn."""
+
+    title: str
+    subtitle: str
+    ne: tuple[Curve, ...]
+    """Normalized entropy over samples trained."""
+    ne_bound: float | None = None
+    """The best achievable, where the log's laws are known."""
+    factors: Mapping[str, F64] = field(default_factory=dict)
+    """Dedup factor of each mini-batch in the order of training, by group."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the same mini-batches in several forms."""
+    lag: tuple[Curve, ...] = ()
+    """Events or samples that wait, over seconds."""
+
+
+def png(picture: RunPicture) -> bytes:
+    """The figure as a PNG file."""
+    figure = Figure(figsize=(12, 8), dpi=130, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr]  # "constrained" made one.
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{picture.title}\n", fontsize=16, fontweight="bold")
+    figure.text(0.5, 0.945, picture.subtitle, ha="center", fontsize=10.5, color=GREY)
+    ((learned, saved), (shipped, kept_up)) = figure.subplots(2, 2)
+    _draw_ne(learned, picture)
+    _draw_factors(saved, picture)
+    _draw_sizes(shipped, picture)
+    _draw_lag(kept_up, picture)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _draw_ne(axes: Axes, picture: RunPicture) -> None:
+    _titled(
+        axes, "Learning: normalized entropy, lower is better", "samples trained", "NE (1.0 = knows only the base rate)"
+    )
+    for curve, colour, style in zip(picture.ne, CYCLE, STYLES, strict=False):
+        axes.plot(curve.x, curve.y, color=colour, linestyle=style, linewidth=1.8, label=curve.label)
+    axes.axhline(1.0, color=GREY, linewidth=0.8)
+    if picture.ne_bound is not None:
+        axes.axhline(picture.ne_bound, color=GREEN, linewidth=1.2, linestyle=":", label="best achievable")
+    shown = np.concatenate([curve.y[len(curve.y) // 20 :] for curve in picture.ne]) if picture.ne else np.array([1.0])
+    low = min(float(shown.min()), picture.ne_bound or 1.0)
+    axes.set_ylim(low - 0.02, min(1.15, float(shown.max()) + 0.02))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+
+
+def _draw_factors(axes: Axes, picture: RunPicture) -> None:
+    _titled(axes, "Deduplication: values before / after, per mini-batch", "mini-batch, in order of training", "factor")
+    for (group, factor), colour, style in zip(picture.factors.items(), CYCLE * 3, STYLES * 4, strict=False):
+        number = np.arange(len(factor))
+        axes.plot(number, factor, color=colour, linewidth=0.5, alpha=0.35)
+        axes.plot(number, _smooth(factor), color=colour, linestyle=style, linewidth=1.8, label=f"{group}")
+    axes.axhline(1.0, color=GREY, linewidth=0.8)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}x" if f"{value:g}"[0] in "25" else ""))
+    if picture.factors:
+        axes.legend(frameon=False, title="feature group")
+
+
+def _draw_sizes(axes: Axes, picture: RunPicture) -> None:
+    _titled(axes, "Bytes on the wire, the same mini-batches, zstd level 3", "bytes", "")
+    names, sizes = list(picture.sizes), list(picture.sizes.values())
+    bars = axes.barh(names, sizes, color=[ORANGE, BLUE, GREEN][: len(names)], height=0.55)
+    for bar, size in zip(bars, sizes, strict=True):
+        ratio = max(sizes) / size if size else 1.0
+        text = f" {_bytes(size)}" + (f", {ratio:.1f}x smaller" if ratio > 1.005 else "")
+        axes.text(bar.get_width(), bar.get_y() + bar.get_height() / 2, text, va="center")
+    axes.set_xlim(0, 1.45 * max(sizes, default=1))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _bytes(value)))
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+
+
+def _draw_lag(axes: Axes, picture: RunPicture) -> None:
+    _titled(axes, "Keeping up: what waits between the stages", "seconds since the start", "events or samples")
+    for curve, colour, style in zip(picture.lag, CYCLE, STYLES, strict=False):
+        axes.plot(curve.x, curve.y, color=colour, linestyle=style, linewidth=1.8, label=curve.label)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    if picture.lag:
+        axes.legend(frameon=False)
+
+
+def _titled(axes: Axes, title: str, x: str, y: str) -> None:
+    axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, color="#E5E5E5", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _smooth(values: F64) -> F64:
+    """Running mean over neighbours; the ends use what there is."""
+    weight = np.ones(min(SMOOTH_BATCHES, max(1, len(values))))
+    return np.asarray(np.convolve(values, weight, "same") / np.convolve(np.ones(len(values)), weight, "same"))
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
