@@ -9,6 +9,7 @@ The rules, for each event with time t:
    hash) of the two stays.
 3. t < watermark: late. 4. Otherwise accepted. 5. Whatever waits with a time < watermark is released, in order of
    (time, event id). So a released event can never be preceded by one that is still to come.
+6. With more than `max_pending_events` waiting, the floor rises past the earliest of them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,15 @@ ACCEPTED, DUPLICATE, REPLACING, LATE = 0, 1, 2, 3
 
 _SEEN = np.dtype([("key", "u8"), ("time", "i8"), ("hash", "u8"), ("row", "i4"), ("used", "i4")])
 _WAITING = np.dtype([("time", "i8"), ("id", "u8"), ("row", "i8")])
-_CLOCK = np.dtype([("max_ms", "i8"), ("floor_ms", "i8"), ("num_waiting", "i8"), ("num_seen", "i8")])
+_CLOCK = np.dtype(
+    [
+        ("max_ms", "i8"),
+        ("floor_ms", "i8"),
+        ("num_waiting", "i8"),  # entries of the heap, lost ones included
+        ("num_lost", "i8"),  # of these, copies that lost to a smaller one
+        ("num_seen", "i8"),
+    ]
+)
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
@@ -84,13 +93,18 @@ def _pop(clock: Any, heap: Any) -> None:
 @nb.njit(cache=True, nogil=True)
 def _release(clock: Any, heap: Any, seen: Any, watermark: Any, released: Any, num_released: Any) -> Any:
     """Move what waits with a time < watermark to `released`; returns how many are there now."""
-    while clock[0].num_waiting > 0 and heap[0].time < watermark:
+    while clock[0].num_waiting > 0:
         at = probe(seen, heap[0].id)
-        # An entry that lost to a smaller copy stays in the heap until its turn; only the winner is released.
-        if seen[at].row == heap[0].row and seen[at].time == heap[0].time:
+        # An entry that lost to a smaller copy stays in the heap until it is on top; only the winner is released.
+        lost = seen[at].row != heap[0].row or seen[at].time != heap[0].time
+        if lost:
+            clock[0].num_lost -= 1
+        elif heap[0].time < watermark:
             released[num_released] = heap[0].row
             num_released += 1
             seen[at].row = -1
+        else:
+            break
         _pop(clock, heap)
     return num_released
 
@@ -118,13 +132,15 @@ def _admit(state: Any, limits: Any, events: Any, out: Any) -> Any:
                 verdict[i] = REPLACING
                 replaced[num_replaced] = seen[at].row
                 num_replaced += 1
+                clock[0].num_lost += 1
             clock[0].num_seen += 1 - seen[at].used
             seen[at].key, seen[at].time, seen[at].hash, seen[at].row, seen[at].used = ids[i], t, hashes[i], rows[i], 1
             _push(clock, heap, t, ids[i], rows[i])
         clock[0].max_ms = max(clock[0].max_ms, t)
-        if clock[0].num_waiting > max_waiting and heap[0].time >= _watermark(clock, lateness_ms):
-            clock[0].floor_ms = heap[0].time + 1
         num_released = _release(clock, heap, seen, _watermark(clock, lateness_ms), released, num_released)
+        if clock[0].num_waiting - clock[0].num_lost > max_waiting:
+            clock[0].floor_ms = heap[0].time + 1
+            num_released = _release(clock, heap, seen, clock[0].floor_ms, released, num_released)
     return num_replaced, num_released
 
 
@@ -147,7 +163,7 @@ class Arrivals:
 
     def __init__(self, config: SessionConfig) -> None:
         self._config = config
-        self._clock = np.array([(MIN_MS, MIN_MS, 0, 0)], _CLOCK)
+        self._clock = np.array([(MIN_MS, MIN_MS, 0, 0, 0)], _CLOCK)
         self._heap = np.zeros(MIN_SIZE, _WAITING)
         self._seen: Table = np.zeros(MIN_SIZE, _SEEN)
 

@@ -93,4 +93,5 @@ configs = st.builds(
     max_samples=st.integers(1, 5),
     max_age_ms=st.integers(1, 30),
     max_held_samples=st.integers(5, 12),
+    max_pending_events=st.integers(1, 60),
 )

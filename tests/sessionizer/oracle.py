@@ -81,6 +81,10 @@ def _accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
             waiting.add(offset)
             kept[event.id] = offset
         latest = max(latest, event.time)
+        if sum(events[o].time >= latest - config.lateness_ms for o in waiting) > config.max_pending_events:
+            floor = max(
+                floor, min(events[o].time for o in waiting if events[o].time >= latest - config.lateness_ms) + 1
+            )
         for done in [o for o in waiting if events[o].time < max(latest - config.lateness_ms, floor)]:
             waiting.remove(done)
             accepted.append(done)

@@ -68,7 +68,7 @@ def test_where_polls_end_does_not_matter(events: list[Ev], config: SessionConfig
 def test_arrival_order_within_lateness_does_not_matter(
     events: list[Ev], config: SessionConfig, random: random.Random
 ) -> None:
-    unlimited = dataclasses.replace(config, lateness_ms=100, duplicate_horizon_ms=1000)
+    unlimited = dataclasses.replace(config, lateness_ms=100, duplicate_horizon_ms=1000, max_pending_events=1000)
     # One content a copy: otherwise two copies of equal time and hash would differ in what they say.
     events = [event._replace(hash=place) for place, event in enumerate(events)]
     shuffled = random.sample(events, len(events))

@@ -1,0 +1,52 @@
+"""Batches are made of whole sessions, and a group's rows are exactly its distinct ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessionizer.config import SessionConfig
+from sessionizer.packer import group_of
+from streams.events.event import ListColumn
+from streams.ikjt.dedup import deduplicate
+from streams.ikjt.jagged import Jagged
+from tests.sessionizer.events import batches_of, new_core, run, streams
+from tests.sessionizer.oracle import Ev
+
+lists = st.lists(st.lists(st.integers(0, 2), max_size=2), min_size=1, max_size=6)
+
+
+@given(lists, lists, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
+def test_a_group_equals_the_deduplication_of_its_expanded_rows(
+    a: list[list[int]], b: list[list[int]], use: list[tuple[int, int]]
+) -> None:
+    columns = {
+        "a": ListColumn(rows=Jagged.from_lists(a), index=np.array([i % len(a) for i, _ in use], np.int32)),
+        "b": ListColumn(rows=Jagged.from_lists(b), index=np.array([j % len(b) for _, j in use], np.int32)),
+    }
+    got = group_of("g", columns)
+    want = deduplicate("g", {key: column.per_event for key, column in columns.items()})
+    assert got.inverse.tolist() == want.inverse.tolist()
+    assert {k: r.to_lists() for k, r in got.features.items()} == {k: r.to_lists() for k, r in want.features.items()}
+
+
+@given(streams(), st.integers(1, 7))
+def test_no_session_is_split_unless_it_exceeds_the_batch(events: list[Ev], batch_samples: int) -> None:
+    config = SessionConfig(gap_ms=5, lateness_ms=0, max_samples=100)
+    batches = batches_of(run(new_core(config, batch_samples), events))
+    places: dict[int, set[int]] = {}
+    sizes: dict[int, int] = {}
+    for batch in batches:
+        assert len(batch) <= batch_samples
+        for session in batch.lineage.session_id.tolist():
+            places.setdefault(session, set()).add(batch.sequence)
+            sizes[session] = sizes.get(session, 0) + 1
+    assert all(len(where) == 1 for session, where in places.items() if sizes[session] <= batch_samples)
+
+
+def test_a_full_batch_leaves_at_once() -> None:
+    core = new_core(SessionConfig(gap_ms=10, lateness_ms=0), batch_samples=2)
+    batches = batches_of(run(core, [Ev(1000, 1, 7), Ev(1001, 2, 7), Ev(2000, 3, 8)]))
+    assert [batch.lineage.offset.tolist() for batch in batches] == [[0, 1], [2]]
+    assert [batch.watermark_ms for batch in batches] == [1011, 2010]
