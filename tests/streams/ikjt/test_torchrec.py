@@ -1,0 +1,158 @@
+"""Both TorchRec forms of a batch: the same pooled embeddings, the same as a dense oracle, and lossless back."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from torchrec.modules.embedding_configs import EmbeddingBagConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection
+from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
+
+from streams.ikjt.dedup import deduplicate
+from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.jagged import Jagged
+from streams.ikjt.torchrec import from_kjt, to_kjt, to_vbe
+from tests.streams.ikjt.strategies import feature_groups
+from tests.streams.ikjt.test_dedup import same_ikjt
+
+F32 = npt.NDArray[np.float32]
+ROWS, DIM = 50, 4
+
+
+def collection(table_of: dict[str, str], *, weighted: bool) -> EmbeddingBagCollection:
+    """Sum pooling over small tables with fixed weights; the output's columns are in table order."""
+    torch.manual_seed(0)
+    tables = [
+        EmbeddingBagConfig(
+            name=table,
+            num_embeddings=ROWS,
+            embedding_dim=DIM,
+            feature_names=[key for key, name in table_of.items() if name == table],
+        )
+        for table in dict.fromkeys(table_of.values())
+    ]
+    return EmbeddingBagCollection(tables=tables, is_weighted=weighted)
+
+
+def oracle(tables: EmbeddingBagCollection, table_of: dict[str, str], groups: list[Ikjt]) -> dict[str, F32]:
+    """Key to [B, DIM], one sample after the other, in numpy."""
+    pooled: dict[str, F32] = {}
+    for group in groups:
+        for key, rows in group.expand().items():
+            table = tables.embedding_bags[table_of[key]].weight.detach().numpy()
+            weights = np.ones(len(rows.values), np.float32) if rows.weights is None else rows.weights
+            cut = [slice(rows.offsets[b], rows.offsets[b + 1]) for b in range(rows.num_rows)]
+            pooled[key] = np.stack([(table[rows.values[s]] * weights[s, None]).sum(axis=0) for s in cut])
+    return pooled
+
+
+def assert_both_forms_pool_like_the_oracle(groups: list[Ikjt], table_of: dict[str, str], *, weighted: bool) -> None:
+    tables = collection(table_of, weighted=weighted)
+    expected = oracle(tables, table_of, groups)
+    for kjt in (to_kjt(groups), to_vbe(groups)):
+        pooled = tables(kjt).to_dict()
+        assert set(pooled) == set(expected)
+        for key, values in expected.items():
+            np.testing.assert_allclose(pooled[key].detach().numpy(), values, rtol=1e-5, atol=1e-6)
+
+
+def example() -> list[Ikjt]:
+    """Six samples, two groups with two and four distinct rows, two features that share a table."""
+    clicked = Jagged.from_lists([[1, 2, 3], [1, 2, 3], [4], [4], [1, 2, 3], [4]])
+    viewed = Jagged.from_lists([list(range(40)), list(range(40)), [], [], list(range(40)), []])
+    item = Jagged.from_lists([[7], [8], [], [9, 9], [7], [8]])
+    return [deduplicate("user", {"clicked": clicked, "viewed": viewed}), deduplicate("item", {"item": item})]
+
+
+TABLE_OF = {"clicked": "item_table", "viewed": "item_table", "item": "other"}
+
+
+def test_both_forms_pool_to_the_same_as_a_dense_oracle() -> None:
+    assert_both_forms_pool_like_the_oracle(example(), TABLE_OF, weighted=False)
+
+
+def test_groups_in_another_order_than_the_tables_pool_to_the_same() -> None:
+    assert_both_forms_pool_like_the_oracle(example()[::-1], TABLE_OF, weighted=False)
+
+
+def test_a_weighted_feature_beside_unweighted_ones_pools_to_the_same() -> None:
+    groups = example()
+    rows = groups[1].expand()["item"]
+    weights = np.linspace(0.5, 2.0, len(rows.values), dtype=np.float32)
+    weighted = deduplicate("item", {"item": Jagged(rows.values, rows.offsets, weights)})
+    assert_both_forms_pool_like_the_oracle([groups[0], weighted], TABLE_OF, weighted=True)
+    weights_of_all = to_vbe([groups[0], weighted]).weights()
+    assert len(weights_of_all) == len(to_vbe([groups[0], weighted]).values())
+    assert bool((weights_of_all[: groups[0].num_values] == 1).all())
+
+
+def test_a_batch_without_any_repeat_keeps_the_form_per_key() -> None:
+    rows = Jagged.from_lists([[1], [2], [3]])
+    groups = [deduplicate("a", {"clicked": rows, "viewed": rows}), deduplicate("b", {"item": rows})]
+    kjt = to_vbe(groups)
+    assert kjt.variable_stride_per_key()
+    assert kjt.stride_per_key_per_rank() == [[3], [3], [3]]
+    assert_both_forms_pool_like_the_oracle(groups, TABLE_OF, weighted=False)
+
+
+def test_a_batch_whose_rows_are_all_empty_pools_to_zeros() -> None:
+    rows = Jagged.from_lists([[], [], [], []])
+    groups = [deduplicate("a", {"clicked": rows, "viewed": rows}), deduplicate("b", {"item": rows})]
+    assert_both_forms_pool_like_the_oracle(groups, TABLE_OF, weighted=False)
+
+
+def test_the_batch_size_is_that_of_the_samples_and_not_of_the_distinct_rows() -> None:
+    kjt = to_vbe(example())
+    assert kjt.stride_per_key() == [2, 2, 4]
+    assert kjt.stride() == 6
+    assert kjt.inverse_indices()[1].shape == (3, 6)
+
+
+def test_an_inverse_that_is_swapped_gives_another_result() -> None:
+    groups = example()
+    swapped = Ikjt(groups[0].group, groups[0].features, 1 - groups[0].inverse)
+    tables = collection(TABLE_OF, weighted=False)
+    assert not torch.equal(tables(to_vbe([swapped, groups[1]])).values(), tables(to_vbe(groups)).values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(feature_groups())
+def test_any_group_survives_the_way_through_either_form(features: dict[str, Jagged]) -> None:
+    weighted = any(rows.weights is not None for rows in features.values())
+    wide = {
+        key: Jagged(
+            rows.values.astype(np.int64),
+            rows.offsets,
+            np.ones(len(rows.values), np.float32) if weighted and rows.weights is None else rows.weights,
+        )
+        for key, rows in features.items()
+    }
+    ikjt = deduplicate("g", wide)
+    for kjt in (to_kjt([ikjt]), to_vbe([ikjt])):
+        (back,) = from_kjt(kjt, {"g": list(wide)})
+        assert same_ikjt(back, ikjt)
+
+
+def test_every_key_becomes_a_group_of_its_own_unless_told_otherwise() -> None:
+    kjt = KeyedJaggedTensor(
+        keys=["a", "b"], values=torch.tensor([1, 1, 2, 3, 3, 3]), lengths=torch.tensor([1, 1, 1, 1, 1, 1])
+    )
+    groups = from_kjt(kjt)
+    assert [group.group for group in groups] == ["a", "b"]
+    assert [group.inverse.tolist() for group in groups] == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_groups_that_do_not_go_together_are_refused_by_name() -> None:
+    groups = example()
+    other = deduplicate("other", {"x": Jagged.from_lists([[1]])})
+    with pytest.raises(ValueError, match="at least one key"):
+        to_kjt([])
+    with pytest.raises(ValueError, match="key clicked is in two groups"):
+        to_vbe([groups[0], groups[0]])
+    with pytest.raises(ValueError, match=r"different batches: samples are {'user': 6, 'other': 1}"):
+        to_kjt([groups[0], other])
+    with pytest.raises(ValueError, match="no key y in the KeyedJaggedTensor; it has clicked, viewed, item"):
+        from_kjt(to_kjt(groups), {"g": ["y"]})
