@@ -13,7 +13,8 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 img { max-width: 100%; } table { border-collapse: collapse; } caption { text-align: left; font-weight: 600; }
 th, td { text-align: left; padding: .25rem 1.5rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
-td { font-variant-numeric: tabular-nums; } th { font-weight: 400; color: #555; } footer { color: #555; font-size: .9rem; }
+td { font-variant-numeric: tabular-nums; } th { font-weight: 400; color: #555; }
+footer { color: #555; font-size: .9rem; }
 """
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, FuncFormatter
 
 F64 = npt.NDArray[np.float64]
@@ -56,8 +57,7 @@ class RunPicture:
 
 def png(picture: RunPicture) -> bytes:
     """The figure as a PNG file."""
-    figure = Figure(figsize=(12, 8), dpi=130, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr]  # "constrained" made one.
+    figure = Figure(figsize=(12, 8), dpi=130, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
     FigureCanvasAgg(figure)
     figure.suptitle(f"{picture.title}\n", fontsize=16, fontweight="bold")
     figure.text(0.5, 0.945, picture.subtitle, ha="center", fontsize=10.5, color=GREY)
