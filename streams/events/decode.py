@@ -32,7 +32,7 @@ __all__ = ["MAX_VALUE_BYTES", "Decoded", "EventDecoder", "Record", "Rejected"]
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """Largest message that is decoded, unless configured: one event is a few kilobytes."""
-_LAST_MS: Final = 7_258_118_400_000
+LAST_MS: Final = 7_258_118_400_000
 """The year 2200: later times are a wrong unit, whatever any clock says."""
 
 
@@ -42,7 +42,7 @@ class EventDecoder:
     def __init__(self, schema: EventSchema, *, max_value_bytes: int = MAX_VALUE_BYTES) -> None:
         self._roles = schema.roles
         self._max_value_bytes = max_value_bytes
-        self._fields = Fields(schema)
+        self._fields = Fields.of(schema)
         self._interpreter = Interpreter(schema, self._fields)
 
     def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
@@ -107,7 +107,7 @@ class EventDecoder:
 
         for i in np.flatnonzero((time < roles.earliest_ms) | (known & (time > latest))).tolist():
             early = time[i] < roles.earliest_ms
-            reason = Reason.TIME_OUT_OF_RANGE if early or time[i] > _LAST_MS else Reason.FUTURE_TIME
+            reason = Reason.TIME_OUT_OF_RANGE if early or time[i] > LAST_MS else Reason.FUTURE_TIME
             verdicts.reject(int(positions[i]), PoisonError(reason, told(i)))
 
     def _settle(

@@ -23,15 +23,20 @@ _EMPTY: Final = msgspec.Raw()
 
 
 class Fields:
-    """Reads the fields of one schema. Immutable."""
+    """Reads some fields of every message. Immutable."""
 
-    def __init__(self, schema: EventSchema) -> None:
+    @classmethod
+    def of(cls, schema: EventSchema) -> Fields:
+        """All fields that the schema gives a meaning."""
         roles = schema.roles
-        lists = [feature.field for feature in schema.sparse if feature.list]
         optional_roles = [name for name in (roles.kind, roles.impression) if name is not None]
         scalars = [*roles.event_id, roles.user, roles.item, roles.time, *optional_roles]
         scalars += [label.field for label in schema.labels] + [feature.field for feature in schema.dense]
         scalars += [feature.field for feature in schema.sparse if not feature.list]
+        return cls(scalars, [feature.field for feature in schema.sparse if feature.list])
+
+    def __init__(self, scalars: Sequence[str], lists: Sequence[str] = ()) -> None:
+        """Names may repeat; `scalars` hold one value each, `lists` a list."""
         both = sorted(set(lists) & set(scalars))
         if both:
             raise ConfigError(f"field {both[0]} is used as a list and as a single value; it can be only one of them")
