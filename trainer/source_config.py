@@ -17,8 +17,6 @@ class SourceConfig:
 
     group: str = "recd-trainer"
     """Consumer group that offsets are committed to after a checkpoint. For observers only: nothing resumes from it."""
-    step_samples: int = 1024
-    """A step trains on whole mini-batches up to this many samples; always on at least one."""
     queue_bytes: int = 268_435_456
     """Decoded mini-batches that wait, in bytes of the wire, shared evenly by the partitions. Full means pause."""
     queue_batches: int = 512
@@ -35,7 +33,7 @@ class SourceConfig:
     """How long the mini-batch topic may be missing at start; then the trainer stops."""
 
     def __post_init__(self) -> None:
-        for name in ("step_samples", "queue_bytes", "queue_batches", "fetch_batches", "poll_ms", "prefetch_steps"):
+        for name in ("queue_bytes", "queue_batches", "fetch_batches", "poll_ms", "prefetch_steps"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"source.{name} must be at least 1")
         for name in ("merge_wait_ms", "start_wait_ms"):

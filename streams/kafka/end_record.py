@@ -10,14 +10,14 @@ mini-batches simply follow the record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from streams.errors import WireError
 
 END_HEADER: Final = "recd-end"
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = Iterable[tuple[str, str | bytes | None]]
 
 
 def end_record(epoch: int) -> tuple[bytes, list[tuple[str, bytes]]]:
@@ -35,7 +35,9 @@ def epoch_of(headers: Headers) -> int:
     for key, value in headers:
         if key == END_HEADER:
             try:
-                return int((value or b"").decode())
+                return int(value or b"")
             except ValueError:
-                raise WireError(f"header {END_HEADER} holds {value!r}, which is no epoch; who else writes here?") from None
+                raise WireError(
+                    f"header {END_HEADER} holds {value!r}, which is no epoch; who else writes here?"
+                ) from None
     raise WireError(f"the record has no header {END_HEADER}")

@@ -1,0 +1,284 @@
+"""Configuration to a running trainer: the only place that knows how the parts fit together.
+
+Order of a start: 1. the lease; 2. the newest checkpoint that verifies; 3. it fits the configuration; 4. the ledger,
+its torn tail cut; 5. the topic is the checkpoint's, and holds what is due; 6. model and metrics take over the
+state; 7. reader and composer begin at the checkpoint's positions, with the ledger's order first.
+Never trains; `loop` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+import torch
+from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
+
+from streams import wire
+from streams.errors import InvariantError, WireError
+from streams.events.schema import EventSchema
+from streams.kafka.client import KafkaConfig, consumer
+from streams.metrics import Reporter, Silent
+from streams.minibatch import MiniBatch
+from trainer import topic as topics
+from trainer.account import Account
+from trainer.buffer import Buffer
+from trainer.checkpoint import store
+from trainer.checkpoint.config import CheckpointConfig
+from trainer.checkpoint.load import Checkpoint, Found, check_fits, newest
+from trainer.checkpoint.saver import Saver
+from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
+from trainer.crash import Crash, never
+from trainer.drain import Drain
+from trainer.evaluate import Evaluator
+from trainer.feed import KafkaFeed
+from trainer.intake import Intake
+from trainer.learner import Learner
+from trainer.lease import Lease
+from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after, lineage, skipped
+from trainer.ledger_file import LedgerFile
+from trainer.lineage import Identity, Lineage
+from trainer.loop import RunOptions, Surroundings, Trainer
+from trainer.model import build_model
+from trainer.order import Order
+from trainer.ports import Clock, Nobody, Watcher
+from trainer.prefetch import Prefetch
+from trainer.source import Commits, Source
+from trainer.source_config import SourceConfig
+from trainer.step import Step
+from trainer.tensors import to_tensors
+
+_LOG = structlog.get_logger(__name__)
+CHECKPOINTS: Final = "checkpoints"
+LEDGER: Final = "ledger"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainerConfig:
+    """Everything a trainer is built from."""
+
+    kafka: KafkaConfig
+    topic: str
+    """The mini-batch topic."""
+    schema: EventSchema
+    model: ModelConfig
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    source: SourceConfig = field(default_factory=SourceConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    @property
+    def directory(self) -> Path:
+        """Of the lineage."""
+        return Path(self.checkpoint.directory)
+
+    def weights_config(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint's weights to mean the same, as plain JSON values."""
+        parts = {"model": asdict(self.model), "optimizer": asdict(self.optimizer), "train": {"seed": self.train.seed}}
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Switches:
+    """How a run differs from the ordinary one."""
+
+    exit_at_end: bool = False
+    end_epoch: int = 0
+    """With `exit_at_end`: the end records of this epoch or a later one count."""
+    max_steps: int | None = None
+    without_ledger: bool = False
+    """The audit's control, which must fail it: begin at the group's committed offsets instead of the checkpoint's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Around:
+    """What a trainer is told by and reports to. Only the clock has no default."""
+
+    clock: Clock
+    reporter: Reporter = field(default_factory=Silent)
+    watcher: Watcher = field(default_factory=Nobody)
+    crash: Crash = never
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Past:
+    """What was found on the disk."""
+
+    checkpoint: Checkpoint | None
+    ledger: LedgerFile
+    recorded: list[Line]
+    """Steps after the checkpoint, to be repeated."""
+    skips: set[int]
+
+    @property
+    def step(self) -> int:
+        return self.checkpoint.manifest.progress.step if self.checkpoint else 0
+
+    @property
+    def positions(self) -> Positions:
+        return dict(self.checkpoint.manifest.progress.positions) if self.checkpoint else {}
+
+
+def build_trainer(config: TrainerConfig, around: Around, drain: Drain, switches: Switches | None = None) -> Trainer:
+    """A trainer that stands where the lineage in its directory stopped. Raises in words where it must not start."""
+    switches = switches or Switches()
+    if config.train.device == "cpu":
+        torch.set_num_threads(config.train.threads)
+    clock = around.clock
+    lease = Lease.take(config.directory, clock.now_ms(), config.checkpoint.lease_wait_ms, clock.sleep)
+    past = _past(config, lease.epoch, without_ledger=switches.without_ledger)
+    reader, topic, commits = _reader(config, past, around, switches)
+    learner = _learner(config, past.checkpoint)
+    saver = Saver(
+        config.checkpoint,
+        config.directory / CHECKPOINTS,
+        past.step,
+        lease.check,
+        clock,
+        around.reporter,
+        around.crash,
+    )
+    feed = _feed(config, past, reader, topic, commits, around, switches)
+    return Trainer(
+        feed,
+        learner,
+        _lineage(config, past, lease.epoch, topic),
+        saver,
+        Surroundings(clock, around.reporter, around.watcher, drain, around.crash),
+        RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
+    )
+
+
+def _past(config: TrainerConfig, epoch: int, *, without_ledger: bool) -> _Past:
+    found = newest(config.directory / CHECKPOINTS)
+    checkpoint = found.checkpoint
+    if checkpoint is not None:
+        check_fits(checkpoint.manifest, f"{config.schema.fingerprint():016x}", config.weights_config())
+    step = checkpoint.manifest.progress.step if checkpoint else 0
+    ledger, lines, torn = LedgerFile.open(config.directory / LEDGER, step)
+    _set_aside(found)
+    if torn:
+        _LOG.warning("ledger_tail_cut", num_bytes=torn, remedy="the step it began is trained again in live order")
+    recorded = after(lines, step)
+    _check_reaches(lines, step, config.directory)
+    if without_ledger and recorded:
+        ledger.append(Line(step=step, epoch=epoch, kind=Kind.REWIND))
+        recorded = []
+    _LOG.info("lineage_found", epoch=epoch, step=step, steps_to_repeat=len(recorded))
+    return _Past(checkpoint=checkpoint, ledger=ledger, recorded=recorded, skips=skipped(lines))
+
+
+def _set_aside(found: Found) -> None:
+    """Damaged checkpoints newer than the one in use must not be met again when their step is reached."""
+    for path in found.damaged:
+        store.set_aside(path)
+
+
+def _check_reaches(lines: Sequence[Line], step: int, directory: Path) -> None:
+    """The ledger is forced to the disk before every manifest: one that ends earlier is not the whole ledger."""
+    steps = [line.step for line in lineage(lines)]
+    if step and (not steps or steps[-1] < step):
+        raise InvariantError(
+            f"{directory / LEDGER} ends at step {steps[-1] if steps else 0}, but a checkpoint stands at step {step}; "
+            "restore the ledger: without it nothing proves what the weights have seen"
+        )
+
+
+def _reader(
+    config: TrainerConfig, past: _Past, around: Around, switches: Switches
+) -> tuple[Consumer, TopicIdentity, Commits]:
+    commits = Commits(around.reporter, silent=switches.without_ledger)
+    control = {"enable.auto.commit": True, "enable.auto.offset.store": True, "auto.commit.interval.ms": 100}
+    extra = control | {"auto.offset.reset": "earliest"} if switches.without_ledger else {}
+    reader = consumer(
+        config.kafka,
+        group=config.source.group,
+        partition_eof=True,
+        extra={"on_commit": commits.settle, "fetch.wait.max.ms": config.source.poll_ms, **extra},
+    )
+    topic = topics.find(reader, config.kafka, config.topic, config.source.start_wait_ms, around.clock.sleep)
+    if past.checkpoint is not None:
+        topics.check_same(past.checkpoint.manifest.progress.topic, topic)
+    return reader, topic, commits
+
+
+def _feed(
+    config: TrainerConfig,
+    past: _Past,
+    reader: Consumer,
+    topic: TopicIdentity,
+    commits: Commits,
+    around: Around,
+    switches: Switches,
+) -> KafkaFeed:
+    starts = _assign(reader, topic, past.positions, without_ledger=switches.without_ledger)
+    source, now_ms = config.source, around.clock.now_ms
+    buffer = Buffer(range(topic.partitions), source.queue_bytes, source.queue_batches, now_ms)
+    intakes = {
+        number: Intake(number, starts.get(number), ordered=not switches.without_ledger)
+        for number in range(topic.partitions)
+    }
+    decode = partial(_decode, fingerprint=config.schema.fingerprint())
+    order = Order(past.recorded, config.train.step_samples, source.merge_wait_ms)
+    tensors = partial(to_tensors, schema=config.schema, model=config.model)
+    return KafkaFeed(
+        Source(reader, topic.name, intakes, buffer, decode, source, commits, switches.end_epoch),
+        Prefetch(buffer, order, tensors, now_ms, source.prefetch_steps),
+        commits,
+    )
+
+
+def _assign(
+    reader: Consumer, topic: TopicIdentity, checkpoint: Positions, *, without_ledger: bool
+) -> dict[int, Position | None]:
+    if without_ledger:
+        reader.assign([TopicPartition(topic.name, number, OFFSET_STORED) for number in range(topic.partitions)])
+        return {}
+    starts = topics.starts(reader, topic, checkpoint)
+    reader.assign([TopicPartition(topic.name, number, offset) for number, (offset, _) in starts.items()])
+    return {number: position for number, (_, position) in starts.items()}
+
+
+def _decode(value: bytes, fingerprint: int) -> MiniBatch:
+    batch = wire.decode(value)
+    if batch.fingerprint != fingerprint:
+        raise WireError(
+            f"the mini-batch was built under schema {batch.fingerprint:016x}, the trainer is configured for "
+            f"{fingerprint:016x}; restore the schema, or begin a new lineage on a new topic"
+        )
+    return batch
+
+
+def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
+    model = build_model(config.schema, config.model, config.optimizer, config.train.seed, config.train.device)
+    evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples)
+    learner = Learner(model, Step(model, config.optimizer), evaluator, config.train.max_skipped_steps)
+    if checkpoint is not None:
+        learner.load_state(checkpoint.tensors())
+    return learner
+
+
+def _lineage(config: TrainerConfig, past: _Past, epoch: int, topic: TopicIdentity) -> Lineage:
+    identity = Identity(
+        epoch=epoch,
+        topic=topic,
+        seed=config.train.seed,
+        schema_fingerprint=f"{config.schema.fingerprint():016x}",
+        config=config.weights_config(),
+    )
+    before = past.checkpoint.manifest.progress if past.checkpoint else None
+    return Lineage(
+        identity,
+        past.ledger,
+        past.step,
+        past.positions,
+        before.account if before else Account(),
+        before.watermark_ms if before else -1,
+        past.skips,
+    )

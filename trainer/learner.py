@@ -1,0 +1,76 @@
+"""What learns: model, step and evaluation behind one handle, with the state that goes into a checkpoint.
+
+Owns the seeding of each step's random numbers and the limit of steps in a row that could not be learned. Predicts,
+scores, then learns: the logits that are evaluated are those from before the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from streams.errors import InvariantError
+from trainer.evaluate import Evaluator
+from trainer.model import RecModel
+from trainer.step import Step, StepResult, Verdict
+from trainer.tensors import StepBatch
+
+_MODEL: Final = "model."
+_EVALUATOR: Final = "evaluator."
+
+
+class Learner:
+    """The model and everything that moves with it."""
+
+    def __init__(self, model: RecModel, step: Step, evaluator: Evaluator, max_skipped: int) -> None:
+        self._model = model
+        self._step = step
+        self._evaluator = evaluator
+        self._max_skipped = max_skipped
+        self._skipped = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a verdict is read one step late, because reading it at once would stall the device."""
+        return self._model.device.type != "cpu"
+
+    def step(self, batch: StepBatch, seed: int) -> StepResult:
+        """Predict, then learn."""
+        torch.manual_seed(seed)
+        return self._step.run(batch)
+
+    def settle(self, step: int, batch: StepBatch, result: StepResult) -> Verdict:
+        """Read the verdict and score what was predicted; InvariantError after too many steps that changed nothing."""
+        verdict = result.verdict()
+        if verdict is Verdict.LEARNED:
+            # Without a weight there is no label: the evaluator leaves such samples out.
+            self._evaluator.update(result.logits_BT, torch.where(batch.weights_BT > 0, batch.labels_BT, torch.nan))
+        self._skipped = self._skipped + 1 if verdict is Verdict.NOT_FINITE else 0
+        if self._skipped > self._max_skipped:
+            raise InvariantError(
+                f"{self._skipped} steps in a row up to step {step} were not finite and changed nothing; look at their "
+                "mini-batches (recd inspect ledger), lower the learning rates or raise train.max_skipped_steps"
+            )
+        return verdict
+
+    def report(self) -> Mapping[str, Any]:
+        """The evaluator's metrics."""
+        return self._evaluator.report()
+
+    def state(self) -> dict[str, Tensor]:
+        """Flat names to tensors; the storage itself."""
+        return {f"{_MODEL}{name}": tensor for name, tensor in self._model.state().items()} | {
+            f"{_EVALUATOR}{name}": tensor for name, tensor in self._evaluator.state().items()
+        }
+
+    def load_state(self, stored: Mapping[str, Tensor]) -> None:
+        """Take over a state whole."""
+        self._model.load_state(_below(_MODEL, stored))
+        self._evaluator.load_state(_below(_EVALUATOR, stored))
+
+
+def _below(prefix: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in stored.items() if name.startswith(prefix)}
