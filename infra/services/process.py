@@ -118,6 +118,7 @@ class ServiceProcess:
             return False
         if not self._end(identity, signal.SIGTERM, grace_ms):
             self._kill(identity)
+        self.pid_file.unlink(missing_ok=True)
         return True
 
     def ask_to_stop(self) -> None:
@@ -127,7 +128,7 @@ class ServiceProcess:
                 os.kill(identity.pid, signal.SIGTERM)
 
     def kill(self) -> bool:
-        """SIGKILL at once, as a crash would. False if it was not running."""
+        """SIGKILL at once, as a crash would, pid file and all. False if it was not running."""
         identity = self.identity()
         if identity is None:
             return False
@@ -161,7 +162,6 @@ class ServiceProcess:
             self.clock.sleep(POLL_MS)
         with contextlib.suppress(ChildProcessError):  # Ours only if this process started it.
             os.waitpid(identity.pid, os.WNOHANG)
-        self.pid_file.unlink(missing_ok=True)
         return True
 
 
