@@ -40,13 +40,13 @@ def deduplicate(group: str, features: Mapping[str, Jagged]) -> Ikjt:
     Where no row repeats, the result shares the arrays of the input.
     """
     num_samples = _num_samples(group, features)
-    first, inverse = number_rows(features, ALL_BITS)
+    first, inverse = number_rows(features)
     if len(first) == num_samples:
         return Ikjt(group, dict(features), inverse)
     return Ikjt(group, {key: rows.take(first) for key, rows in features.items()}, inverse)
 
 
-def number_rows(features: Mapping[str, Jagged], hash_mask: np.uint64) -> tuple[I64, I32]:
+def number_rows(features: Mapping[str, Jagged], hash_mask: np.uint64 = ALL_BITS) -> tuple[I64, I32]:
     """First sample of each distinct row [U], and the row of each sample [B], numbered by first appearance.
 
     `hash_mask` removes bits of the hash; the result does not depend on it, only the time does.

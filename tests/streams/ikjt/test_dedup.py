@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from streams.ikjt.dedup import ALL_BITS, deduplicate, deduplicate_reference, number_rows
+from streams.ikjt.dedup import deduplicate, deduplicate_reference, number_rows
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from tests.streams.ikjt.strategies import feature_groups
@@ -70,7 +70,7 @@ def test_expanding_gives_the_samples_back_and_all_invariants_hold(features: dict
 @settings(max_examples=60, deadline=None)
 @given(feature_groups())
 def test_rows_whose_hashes_all_collide_are_never_merged(features: dict[str, Jagged]) -> None:
-    honest = number_rows(features, ALL_BITS)
+    honest = number_rows(features)
     for mask in (np.uint64(0), np.uint64(1)):
         first, inverse = number_rows(features, mask)
         assert first.tolist() == honest[0].tolist()
