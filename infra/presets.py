@@ -6,6 +6,7 @@ Never: repeats a default; only what differs from it stands here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 MOVIELENS_USERS: Final = 943
@@ -40,6 +41,31 @@ def movielens() -> dict[str, Any]:
             "pooling": {"liked": "attention"},
         },
         "session": {"gap_ms": 1_800_000, "max_samples": 256},
+        "batch": {"samples": 256},
+    }
+
+
+def synthetic(users: int, items: int, lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """The log of `infra.demo.synthetic`; `lists` are its list features by group."""
+    features = [name for group in lists.values() for name in group]
+    return {
+        "event": {"event_id": ["event_id"], "user": "user_id", "item": "item_id", "time": "ts_ms"},
+        "labels": [{"name": "click", "field": "click"}],
+        "features": [
+            {"name": "user", "field": "user_id", "table": "user"},
+            {"name": "item", "field": "item_id", "table": "item"},
+            *({"name": name, "field": name, "table": "listed", "list": True} for name in features),
+        ],
+        "groups": [{"name": name, "features": list(group)} for name, group in lists.items()],
+        "model": {
+            "tables": {
+                "user": {"rows": users + 2, "mapping": "direct"},
+                "item": {"rows": items + 2, "mapping": "direct"},
+                "listed": {"rows": items + 2, "mapping": "direct"},
+            },
+            "pooling": dict.fromkeys(features, "mean"),
+        },
+        "session": {"gap_ms": 1_800_000, "max_samples": 1024},
         "batch": {"samples": 256},
     }
 
