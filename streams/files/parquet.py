@@ -50,5 +50,6 @@ def _plain_column(column: pa.Array[Any]) -> pa.Array[Any]:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return column.cast(pa.string())
     if pa.types.is_floating(kind) and pc.any(pc.is_inf(column)).as_py():
-        return pc.if_else(pc.is_nan(column), None, column).cast(pa.string())
+        finite_or_null: pa.Array[Any] = pc.if_else(pc.is_nan(column), None, column)
+        return finite_or_null.cast(pa.string())
     return column
