@@ -8,7 +8,7 @@ Never trains; `loop` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.crash import Crash, never
 from trainer.drain import Drain
 from trainer.evaluate import Evaluator
-from trainer.feed import KafkaFeed
+from trainer.feed import Feed, KafkaFeed
 from trainer.intake import Intake
 from trainer.learner import Learner
 from trainer.lease import Lease
@@ -107,9 +107,10 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Past:
-    """What was found on the disk."""
+class Past:
+    """What an earlier trainer left in the directory, and the lease over it."""
 
+    lease: Lease
     checkpoint: Checkpoint | None
     ledger: LedgerFile
     recorded: list[Line]
@@ -118,44 +119,66 @@ class _Past:
 
     @property
     def step(self) -> int:
+        """The checkpoint's; 0 without one."""
         return self.checkpoint.manifest.progress.step if self.checkpoint else 0
 
     @property
     def positions(self) -> Positions:
+        """Where the checkpoint stands."""
         return dict(self.checkpoint.manifest.progress.positions) if self.checkpoint else {}
 
 
 def build_trainer(config: TrainerConfig, around: Around, drain: Drain, switches: Switches | None = None) -> Trainer:
     """A trainer that stands where the lineage in its directory stopped. Raises in words where it must not start."""
     switches = switches or Switches()
+    past = open_past(config, around.clock, without_ledger=switches.without_ledger)
+    reader, topic, commits = _reader(config, past, around, switches)
+    feed = _feed(config, past, reader, topic, commits, around, switches)
+    return assemble(config, past, feed, topic, around, drain, switches)
+
+
+def assemble(
+    config: TrainerConfig,
+    past: Past,
+    feed: Feed,
+    topic: TopicIdentity,
+    around: Around,
+    drain: Drain,
+    switches: Switches,
+) -> Trainer:
+    """The trainer over any feed that begins where `past` stopped."""
     if config.train.device == "cpu":
         torch.set_num_threads(config.train.threads)
-    clock = around.clock
-    lease = Lease.take(config.directory, clock.now_ms(), config.checkpoint.lease_wait_ms, clock.sleep)
-    past = _past(config, lease.epoch, without_ledger=switches.without_ledger)
-    reader, topic, commits = _reader(config, past, around, switches)
-    learner = _learner(config, past.checkpoint)
     saver = Saver(
         config.checkpoint,
         config.directory / CHECKPOINTS,
         past.step,
-        lease.check,
-        clock,
+        past.lease.check,
+        around.clock,
         around.reporter,
         around.crash,
     )
-    feed = _feed(config, past, reader, topic, commits, around, switches)
     return Trainer(
         feed,
-        learner,
-        _lineage(config, past, lease.epoch, topic),
+        _learner(config, past.checkpoint),
+        _lineage(config, past, topic),
         saver,
-        Surroundings(clock, around.reporter, around.watcher, drain, around.crash),
+        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
         RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
     )
 
 
-def _past(config: TrainerConfig, epoch: int, *, without_ledger: bool) -> _Past:
+def open_past(config: TrainerConfig, clock: Clock, *, without_ledger: bool = False) -> Past:
+    """Take the lease, and read what an earlier trainer left; refused in words where it does not fit."""
+    lease = Lease.take(config.directory, clock.now_ms(), config.checkpoint.lease_wait_ms, clock.sleep)
+    try:
+        return _past(config, lease, without_ledger=without_ledger)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _past(config: TrainerConfig, lease: Lease, *, without_ledger: bool) -> Past:
     found = newest(config.directory / CHECKPOINTS)
     checkpoint = found.checkpoint
     if checkpoint is not None:
@@ -168,10 +191,10 @@ def _past(config: TrainerConfig, epoch: int, *, without_ledger: bool) -> _Past:
     recorded = after(lines, step)
     _check_reaches(lines, step, config.directory)
     if without_ledger and recorded:
-        ledger.append(Line(step=step, epoch=epoch, kind=Kind.REWIND))
+        ledger.append(Line(step=step, epoch=lease.epoch, kind=Kind.REWIND))
         recorded = []
-    _LOG.info("lineage_found", epoch=epoch, step=step, steps_to_repeat=len(recorded))
-    return _Past(checkpoint=checkpoint, ledger=ledger, recorded=recorded, skips=skipped(lines))
+    _LOG.info("lineage_found", epoch=lease.epoch, step=step, steps_to_repeat=len(recorded))
+    return Past(lease=lease, checkpoint=checkpoint, ledger=ledger, recorded=recorded, skips=skipped(lines))
 
 
 def _set_aside(found: Found) -> None:
@@ -191,7 +214,7 @@ def _check_reaches(lines: Sequence[Line], step: int, directory: Path) -> None:
 
 
 def _reader(
-    config: TrainerConfig, past: _Past, around: Around, switches: Switches
+    config: TrainerConfig, past: Past, around: Around, switches: Switches
 ) -> tuple[Consumer, TopicIdentity, Commits]:
     commits = Commits(around.reporter, silent=switches.without_ledger)
     control = {"enable.auto.commit": True, "enable.auto.offset.store": True, "auto.commit.interval.ms": 100}
@@ -210,7 +233,7 @@ def _reader(
 
 def _feed(
     config: TrainerConfig,
-    past: _Past,
+    past: Past,
     reader: Consumer,
     topic: TopicIdentity,
     commits: Commits,
@@ -225,13 +248,18 @@ def _feed(
         for number in range(topic.partitions)
     }
     decode = partial(_decode, fingerprint=config.schema.fingerprint())
-    order = Order(past.recorded, config.train.step_samples, source.merge_wait_ms)
-    tensors = partial(to_tensors, schema=config.schema, model=config.model)
     return KafkaFeed(
         Source(reader, topic.name, intakes, buffer, decode, source, commits, switches.end_epoch),
-        Prefetch(buffer, order, tensors, now_ms, source.prefetch_steps),
+        prefetch(config, past, buffer, now_ms),
         commits,
     )
+
+
+def prefetch(config: TrainerConfig, past: Past, buffer: Buffer, now_ms: Callable[[], int]) -> Prefetch:
+    """The composer over a buffer: the ledger's order first, then live order."""
+    order = Order(past.recorded, config.train.step_samples, config.source.merge_wait_ms)
+    tensors = partial(to_tensors, schema=config.schema, model=config.model)
+    return Prefetch(buffer, order, tensors, now_ms, config.source.prefetch_steps)
 
 
 def _assign(
@@ -264,9 +292,9 @@ def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
     return learner
 
 
-def _lineage(config: TrainerConfig, past: _Past, epoch: int, topic: TopicIdentity) -> Lineage:
+def _lineage(config: TrainerConfig, past: Past, topic: TopicIdentity) -> Lineage:
     identity = Identity(
-        epoch=epoch,
+        epoch=past.lease.epoch,
         topic=topic,
         seed=config.train.seed,
         schema_fingerprint=f"{config.schema.fingerprint():016x}",
@@ -275,6 +303,7 @@ def _lineage(config: TrainerConfig, past: _Past, epoch: int, topic: TopicIdentit
     before = past.checkpoint.manifest.progress if past.checkpoint else None
     return Lineage(
         identity,
+        past.lease,
         past.ledger,
         past.step,
         past.positions,

@@ -13,6 +13,7 @@ import msgspec
 
 from trainer.account import Account
 from trainer.checkpoint.manifest import Progress
+from trainer.lease import Lease
 from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, step_seed
 from trainer.ledger_file import LedgerFile
 from trainer.prefetch import Prepared
@@ -35,6 +36,7 @@ class Lineage:
     def __init__(
         self,
         identity: Identity,
+        lease: Lease,
         ledger: LedgerFile,
         step: int,
         positions: Positions,
@@ -43,6 +45,7 @@ class Lineage:
         recorded_skips: Collection[int],
     ) -> None:
         self.identity = identity
+        self._lease = lease
         self.step = step
         self.account = account
         self.watermark_ms = watermark_ms
@@ -110,5 +113,6 @@ class Lineage:
         )
 
     def close(self) -> None:
-        """Close the ledger."""
+        """Close the ledger and let the next trainer in."""
         self._ledger.close()
+        self._lease.release()

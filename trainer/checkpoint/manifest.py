@@ -82,7 +82,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> bytes:
         """The text of the file."""
-        return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
 def decode(data: bytes) -> Manifest:
