@@ -1,0 +1,9 @@
+"""What outlives a process, and what other processes may read.
+
+store      the protocol: bytes under keys, absence, compare-and-set by version
+memory     a store inside this process
+redis      the store that processes share
+progress   where each process stands, for people and for lag
+
+Everything here can be rebuilt from Kafka and the last checkpoint: losing it costs time, never correctness.
+"""
