@@ -73,9 +73,8 @@ def publish(store: Store, stream: str, *records: Progress) -> None:
 def read_all(store: Store, stream: str, num_partitions: int) -> Standing:
     """The records of one stream. Raises InvariantError for one that this version cannot read."""
     keys = [_sessionizer_key(stream, partition) for partition in range(num_partitions)] + [_trainer_key(stream)]
-    records = [
-        _decode(key, value) for key, value in zip(keys, store.get_many(keys), strict=True) if value is not MISSING
-    ]
+    found = zip(keys, store.get_many(keys), strict=True)
+    records = [_decode(key, value) for key, value in found if value is not MISSING]
     trainers = [record for record in records if isinstance(record, TrainerProgress)]
     partitions = {record.partition: record for record in records if isinstance(record, SessionizerProgress)}
     return Standing(partitions, trainers[0] if trainers else MISSING)
@@ -86,9 +85,7 @@ def _decode(key: str, data: bytes) -> Progress:
     try:
         version = msgspec.json.decode(data, type=_Versioned).version
         if version > VERSION:
-            raise InvariantError(
-                f"{key} was written by version {version} of recd's progress, this reads {VERSION}: update"
-            )
+            raise InvariantError(f"{key} was written in version {version}, this recd reads {VERSION}: update it")
         record: Progress = msgspec.json.decode(data, type=Progress)
     except msgspec.MsgspecError as error:
         raise InvariantError(f"{key} cannot be read: {error}; who else writes there?") from error

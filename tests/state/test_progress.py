@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from state.memory import MemoryStore
@@ -46,23 +47,20 @@ def test_a_process_that_is_gone_for_a_week_disappears() -> None:
 def test_the_bytes_of_version_1_never_change() -> None:
     store = MemoryStore(lambda: 0)
     publish(store, "clicks", FIRST)
-    assert store.get_many(["recd/clicks/progress/sessionizer/0"]) == [
+    (data,) = store.get_many(["recd/clicks/progress/sessionizer/0"])
+    assert data == (
         b'{"type":"sessionizer","partition":0,"next_offset":120,"next_sequence":3,"held_samples":9,'
         b'"watermark_ms":1700000000000,"published_ms":5,"version":1}'
-    ]
+    )
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b'{"type":"sessionizer","version":2,"new":1}', "version 2 of recd's progress, this reads 1: update"),
+        (b'{"type":"sessionizer","version":2,"new":1}', "written in version 2, this recd reads 1: update it"),
         (b"{", "cannot be read: Input data was truncated"),
         (b'{"type":"other","version":1}', "cannot be read: Invalid value 'other'"),
-        (
-            b'{"type":"sessionizer","partition":5,"next_offset":1,"next_sequence":1,"held_samples":0,'
-            b'"watermark_ms":1,"published_ms":1,"version":1}',
-            "holds the record of another process",
-        ),
+        (msgspec.json.encode(SECOND), "holds the record of another process"),
     ],
 )
 def test_a_record_that_cannot_be_trusted_is_refused_in_words(data: bytes, message: str) -> None:
