@@ -21,6 +21,7 @@ from infra.config_layers import from_environment, from_file, from_flags, lay
 from infra.metrics import MetricsConfig
 from sessionizer.config import BatchConfig, SessionConfig
 from sessionizer.worker_config import WorkerConfig
+from state.redis import RedisConfig
 from streams.errors import ConfigError
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
 from streams.kafka.client import KafkaConfig
@@ -81,6 +82,8 @@ class Config:
     """Where Kafka is and how to be let in."""
     topics: TopicsConfig = field(default_factory=TopicsConfig)
     """Names and sizes of the topics."""
+    redis: RedisConfig = field(default_factory=RedisConfig)
+    """Where Redis is."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     """Where metrics can be read."""
     run: RunConfig = field(default_factory=RunConfig)
