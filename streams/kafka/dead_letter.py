@@ -27,8 +27,8 @@ class DeadLetter:
     headers: list[tuple[str, bytes]]
 
 
-def from_record(rejected: Rejected, now_ms: int) -> DeadLetter:
-    """A record of a topic that was rejected at `now_ms`."""
+def dead_letter(rejected: Rejected, now_ms: int | None = None) -> DeadLetter:
+    """A record of a topic that was rejected; at `now_ms`, if the caller has a clock."""
     record = rejected.record
     source = {
         headers.SOURCE: record.topic,
@@ -45,13 +45,11 @@ def from_line(file: str, line: int, raw: bytes, reason: Reason, detail: str, now
 
 
 def _letter(
-    key: bytes | None, value: bytes | None, source: dict[str, str], reason: Reason, detail: str, now_ms: int
+    key: bytes | None, value: bytes | None, source: dict[str, str], reason: Reason, detail: str, now_ms: int | None
 ) -> DeadLetter:
-    told = source | {
-        headers.REASON: reason,
-        headers.DETAIL: detail[:_DETAIL_CHARACTERS],
-        headers.REJECTED_MS: str(now_ms),
-    }
+    told = source | {headers.REASON: reason, headers.DETAIL: detail[:_DETAIL_CHARACTERS]}
+    if now_ms is not None:
+        told[headers.REJECTED_MS] = str(now_ms)
     if value is not None and len(value) > KEPT_BYTES:
         told[headers.CUT_FROM_BYTES] = str(len(value))
         value = value[:KEPT_BYTES]

@@ -1,0 +1,159 @@
+"""`recd ingest`: a log in files into the interactions topic.
+
+Owns the command's options and what a person or a program sees of a run. Never sends an event itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from infra.clock import Clock
+from infra.commands.options import ConfigOption, JsonOption, SetOption
+from infra.config import load
+from streams.errors import ConfigError
+from streams.files.read import Format
+from streams.kafka import client, topics
+from streams.kafka.ingest import Ingest, IngestReport, Listener, Progress
+from streams.kafka.pace import Pace, at_rate, at_speed, flat_out
+from streams.kafka.reach import reach
+
+INTERRUPTED: Final = 130
+_LINE_EVERY_MS: Final = 2_000
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="CSV, TSV, JSON lines or Parquet; .gz and .zst too.")
+]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Where the name does not say it: csv, tsv, jsonl or parquet.")
+]
+SpeedOption = Annotated[float | None, typer.Option("--speed", help="So many times as fast as it once happened.")]
+RateOption = Annotated[float | None, typer.Option("--rate", help="So many events a second.")]
+EndOption = Annotated[bool, typer.Option("--end", help="Declare the end of the stream: open sessions close.")]
+
+
+def ingest(
+    files: FilesArgument,
+    kind: FormatOption = None,
+    speed: SpeedOption = None,
+    rate: RateOption = None,
+    end: EndOption = False,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a log into the interactions topic, in the order of its own times, flat out unless told otherwise.
+
+    Several files are merged by time. A row without user or time, with an impossible time, or that is no row at
+    all goes to the dead-letter topic with its file and line; the rest goes on, and the count is checked.
+
+    Examples:
+
+        recd ingest ratings.csv --end
+
+        recd ingest monday.parquet tuesday.parquet --speed 60
+
+        recd ingest events.jsonl.gz --rate 500 --json | tail -1
+    """
+    pace = _pace(speed, rate)
+    settings = load(config, overrides or ())
+    clock = Clock()
+    reach(settings.kafka)
+    topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
+    begun_ms = clock.monotonic_ms()
+    with _shown(clock, as_json=as_json) as listener:
+        run = Ingest(settings.kafka, settings.topics, settings.event, clock, pace=pace, listener=listener)
+        try:
+            report, reason = run.run(files, kind, end=end), "done"
+        except KeyboardInterrupt:
+            report, reason = run.abandon(), "interrupted"
+    _conclude(report, reason, clock.monotonic_ms() - begun_ms, as_json=as_json)
+    if reason == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+
+
+def _pace(speed: float | None, rate: float | None) -> Pace:
+    if speed is not None and rate is not None:
+        raise ConfigError("--speed and --rate exclude each other; give one of them")
+    for name, value in {"--speed": speed, "--rate": rate}.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"{name} must be positive")
+    if speed is not None:
+        return at_speed(speed)
+    return at_rate(rate) if rate is not None else flat_out
+
+
+@contextmanager
+def _shown(clock: Clock, *, as_json: bool) -> Iterator[Listener]:
+    """A bar on a terminal, a line now and then elsewhere; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _lines(clock, as_json=as_json)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(progress: Progress) -> None:
+            dead = f", {progress.dead_letter} rejected" if progress.dead_letter else ""
+            if progress.to_send:
+                bar.update(task, description=f"sending{dead}", completed=progress.sent, total=progress.to_send)
+            else:
+                bar.update(task, description=f"reading{dead}", completed=progress.rows_read)
+
+        yield show
+
+
+def _lines(clock: Clock, *, as_json: bool) -> Listener:
+    next_ms = clock.monotonic_ms() + _LINE_EVERY_MS
+
+    def show(progress: Progress) -> None:
+        nonlocal next_ms
+        if clock.monotonic_ms() < next_ms:
+            return
+        next_ms = clock.monotonic_ms() + _LINE_EVERY_MS
+        if as_json:
+            _put({"event": "progress", **asdict(progress)})
+        else:
+            doing = f"sent {progress.sent} of {progress.to_send}" if progress.to_send else f"read {progress.rows_read}"
+            _say(f"{doing}, {progress.dead_letter} rejected")
+
+    return show
+
+
+def _conclude(report: IngestReport, reason: str, wall_ms: int, *, as_json: bool) -> None:
+    wall_s = wall_ms / 1000
+    per_s = round(report.produced / wall_s, 1) if wall_s else 0.0
+    reasons = ", ".join(f"{number} {name}" for name, number in report.reasons.items())
+    if reason == "interrupted":
+        _say(
+            f"interrupted: {report.produced} events and {report.dead_letter} dead letters are in Kafka. Running the "
+            "same command again is safe: events that are there already count as duplicates"
+        )
+    if as_json:
+        rates = {"wall_s": round(wall_s, 3), "events_per_s": per_s}
+        ok = reason == "done"
+        _put({"event": "summary", "ok": ok, **asdict(report), **rates, "exit_reason": reason})
+    else:
+        rejected = f"{report.dead_letter} dead-lettered" + (f" ({reasons})" if reasons else "")
+        sys.stdout.write(f"{report.read} rows read: {report.produced} events produced, {rejected}\n")
+        sys.stdout.write(f"{report.bytes} bytes in {wall_s:.1f} s, {per_s:.0f} events/s\n")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _put(record: dict[str, object]) -> None:
+    sys.stdout.write(f"{msgspec.json.encode(record).decode()}\n")
+    sys.stdout.flush()
