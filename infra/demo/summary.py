@@ -63,6 +63,7 @@ class Summary:
         exact = ", ".join(f"{name} {factor:.2f}x" for name, factor in self.dedup_factor.items())
         partial = ", ".join(f"{name} {factor:.2f}x" for name, factor in self.partial_factor.items())
         odd = f"{self.late:,} late, {self.duplicates:,} duplicates, {self.dead_letter:,} dead letters"
+        freshness = ", ".join(f"{name} {_ms(value)}" for name, value in self.freshness_ms.items())
         return {
             "events": f"{self.events:,} ({odd})",
             "samples trained": f"{self.samples_trained:,}, each once ({self.skipped:,} skipped)",
@@ -74,8 +75,7 @@ class Summary:
             "NE, logistic regression": f"{_ratio(self.ne_logistic_regression)} on the same mini-batches",
             "AUC, calibration": f"{_ratio(self.auc_lifetime)}, {_ratio(self.calibration)}",
             "speed": f"{self.events_per_s:,.0f} events/s from the first append to the last step",
-            "freshness": ", ".join(f"{name} {_ms(value)}" for name, value in self.freshness_ms.items())
-            + ", append to step done",
+            "freshness": f"{freshness}, append to step done",
             "parity": f"{'holds' if self.parity_ok else 'BROKEN'}, largest difference {self.parity_max_abs_diff:.1e}",
             "time": f"{self.wall_s:.0f} s in all, seed {self.seed}",
         }

@@ -1,0 +1,99 @@
+"""The command line: quick help, exit codes, and errors that say what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.cli import BAD_USAGE, COMMANDS, DONE, FAILED, run
+from infra.clock import Clock
+from infra.config import load
+
+HEAVY = ("torch", "torchrec", "faust", "confluent_kafka", "numba", "matplotlib", "pydantic", "infra.config")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = f"import sys, infra.cli; infra.cli.run(['--help']); print([m for m in {HEAVY} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_is_there_in_half_a_second() -> None:
+    clock = Clock()
+    subprocess.run([sys.executable, "-m", "infra.cli", "--help"], capture_output=True, check=True)  # warm the disk
+    fastest_ms = min(_timed(clock) for _ in range(3))
+    assert fastest_ms < 500
+
+
+def _timed(clock: Clock) -> int:
+    begun_ms = clock.monotonic_ms()
+    subprocess.run([sys.executable, "-m", "infra.cli", "--help"], capture_output=True, check=True)
+    return clock.monotonic_ms() - begun_ms
+
+
+def test_every_listed_command_has_a_file_of_its_name() -> None:
+    for name, entry in COMMANDS.items():
+        assert entry.module == f"infra.commands.{name}"
+        assert importlib.util.find_spec(entry.module) is not None
+
+
+@pytest.mark.parametrize("name", ["demo", "init", "up", "ingest"])
+def test_every_command_shows_options_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == DONE
+    shown = capsys.readouterr().out
+    assert "Examples:" in shown
+    assert f"recd {name}" in shown
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == DONE
+    assert capsys.readouterr().out.startswith("recd 0.")
+
+
+def test_a_misspelt_command_is_bad_usage_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demoo"]) == BAD_USAGE
+    assert "Did you mean 'demo'" in capsys.readouterr().err
+
+
+def test_a_bad_configuration_is_bad_usage_and_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", "none.csv", "--config", str(tmp_path / "none.toml"), "--json"]) == BAD_USAGE
+    shown = capsys.readouterr()
+    assert "recd init" in shown.err
+    assert "Traceback" not in shown.err
+    summary = json.loads(shown.out.splitlines()[-1])
+    assert (summary["ok"], summary["exit_reason"]) == (False, "ConfigError")
+
+
+def test_debug_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--debug", "ingest", "none.csv", "--config", str(tmp_path / "none.toml")])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_init_writes_a_file_that_loads_and_does_not_replace_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "recd.toml"
+    assert run(["init", str(path), "--for", "clicks"]) == DONE
+    assert load(path, environ={}).topics.interactions == "clicks"
+    assert run(["init", str(path)]) == BAD_USAGE
+    assert "--force" in capsys.readouterr().err
+    assert run(["init", str(path), "--force"]) == DONE
+    assert load(path, environ={}).labels[0].name == "like"
+
+
+def test_init_prints_instead_of_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--print"]) == DONE
+    assert "[event]" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_exit_codes_are_the_stated_ones() -> None:
+    assert (DONE, FAILED, BAD_USAGE) == (0, 1, 2)
