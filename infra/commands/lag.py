@@ -1,0 +1,107 @@
+"""`recd lag`: how far behind the sessionizer and the trainer are, once.
+
+Owns the command's options and output. Never moves a position.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+
+import msgspec
+import typer
+
+from infra.clock import Clock
+from infra.commands.options import ConfigOption, JsonOption, SetOption
+from infra.config import Config, load
+from streams.kafka.lag import PartitionLag, lag_of, read_lag
+from streams.kafka.reach import reach
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One process that reads one topic."""
+
+    name: str
+    topic: str
+    group: str
+    wall_times: bool
+    """Whether the topic's record times say when records were appended."""
+
+
+def lag(config: ConfigOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
+    """Show how far behind each process is, by partition.
+
+    fetch: records not yet read, and the age of the oldest of them; held: read but not yet let go of; commit: what
+    stock exporters see. A dash means that nothing can be said: nothing was committed, or the process does not tell.
+
+    Examples:
+
+        recd lag
+
+        recd lag --json | tail -1
+    """
+    settings = load(config, overrides or ())
+    reach(settings.kafka)
+    now_ms = Clock().now_ms
+    found = {
+        stage: [
+            lag_of(reading, now_ms())
+            for reading in read_lag(settings.kafka, stage.topic, stage.group, wall_times=stage.wall_times)
+        ]
+        for stage in _stages(settings)
+    }
+    if as_json:
+        _put_json(found)
+    else:
+        _put_table(found)
+    if not any(found.values()):
+        sys.stderr.write("there are no topics yet: `recd ingest` makes them\n")
+        raise typer.Exit(1)
+
+
+def _stages(settings: Config) -> list[Stage]:
+    topics = settings.topics
+    return [
+        Stage("sessionizer", topics.interactions, settings.worker.app, wall_times=False),
+        Stage("trainer", topics.minibatches, settings.source.group, wall_times=True),
+    ]
+
+
+def _put_json(found: dict[Stage, list[PartitionLag]]) -> None:
+    for stage, partitions in found.items():
+        for each in partitions:
+            _put({"event": "lag", "process": stage.name, "topic": stage.topic, "group": stage.group, **asdict(each)})
+    totals = {stage.name: _total(partitions) for stage, partitions in found.items()}
+    _put({"event": "summary", "ok": any(found.values()), **totals, "exit_reason": "done"})
+
+
+def _total(partitions: list[PartitionLag]) -> dict[str, int | None]:
+    """Events add up, ages do not. None if any partition cannot say."""
+    events = [each.fetch_events for each in partitions]
+    ages = [each.fetch_ms for each in partitions]
+    commits = [each.commit_events for each in partitions]
+    return {
+        "fetch_events": sum(n for n in events if n is not None) if partitions and None not in events else None,
+        "fetch_ms": max(n for n in ages if n is not None) if partitions and None not in ages else None,
+        "commit_events": sum(n for n in commits if n is not None) if partitions and None not in commits else None,
+    }
+
+
+def _put_table(found: dict[Stage, list[PartitionLag]]) -> None:
+    sys.stdout.write(f"{'process':<12} {'partition':>9} {'fetch':>10} {'seconds':>9} {'held':>8} {'commit':>10}\n")
+    for stage, partitions in found.items():
+        for each in partitions:
+            seconds = "-" if each.fetch_ms is None else f"{each.fetch_ms / 1000:.1f}"
+            numbers = f"{_n(each.fetch_events):>10} {seconds:>9} {_n(each.held_events):>8} {_n(each.commit_events):>10}"
+            sys.stdout.write(f"{stage.name:<12} {each.partition:>9} {numbers}\n")
+            if each.problem is not None:
+                sys.stdout.write(f"{'':<12} {each.problem}\n")
+
+
+def _n(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _put(record: dict[str, object]) -> None:
+    sys.stdout.write(f"{msgspec.json.encode(record).decode()}\n")
