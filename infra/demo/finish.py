@@ -6,7 +6,7 @@ Owns: turning a run into a summary, checks and a report. Never: starts or stops 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from infra.demo.inputs import DemoInput
 from infra.demo.live import Live
 from infra.demo.measure import Measured, measure
 from infra.demo.options import DemoOptions
-from infra.demo.outputs import last_object
+from infra.demo.outputs import last_object, objects
 from infra.demo.paths import DemoPaths
 from infra.demo.readback import Stored, in_trained_order, read_all
 from infra.demo.summary import Summary, versions
@@ -58,11 +58,11 @@ class Told:
     held: int
     trainer: dict[str, Any]
 
-    @property
-    def quality(self) -> dict[str, Any]:
-        """The first task's metrics: `window` and `lifetime`."""
-        tasks: dict[str, dict[str, Any]] = self.trainer["metrics"]
-        return next(iter(tasks.values()))
+
+def quality(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The first task's metrics as the trainer tells them: `window` and `lifetime`."""
+    tasks: Mapping[str, dict[str, Any]] = trainer["metrics"]
+    return next(iter(tasks.values()))
 
 
 def finish(
@@ -81,7 +81,7 @@ def finish(
     difference, parity_ok = _parity(config, steps, FULL_STEPS if options.full_parity else SLICE_STEPS)
     checks = account_checks(_counts(told), measured)
     if chosen.laws is not None:
-        checks += law_checks(chosen.laws, measured, told.quality["lifetime"]["ne"])
+        checks += law_checks(chosen.laws, measured, quality(told.trainer)["lifetime"]["ne"])
     checks.append(parity_check(ok=parity_ok, difference=difference))
     summary = _summary(told, live, measured, options.seed)
     summary = replace(
@@ -132,7 +132,8 @@ def _counts(told: Told) -> Counts:
 
 
 def _summary(told: Told, live: Live, measured: Measured, seed: int) -> Summary:
-    window, lifetime = told.quality["window"], told.quality["lifetime"]
+    scores = quality(told.trainer)
+    window, lifetime = scores["window"], scores["lifetime"]
     return Summary(
         events=int(told.ingest["read"]),
         samples_trained=int(told.trainer["lineage_samples"]),
@@ -198,28 +199,29 @@ def _report(
 def _picture(finished: Finished, chosen: DemoInput, live: Live, measured: Measured) -> RunPicture:
     readings = live.progress.readings
     seconds = np.array([reading.wall_ms / 1000 for reading in readings])
-    scored = [reading for reading in readings if reading.ne_lifetime is not None and reading.ne_window is not None]
-    samples = np.array([reading.trained for reading in scored], dtype=np.float64)
     summary = finished.summary
+    waiting = {
+        "events not read yet": [reading.lag_events for reading in readings],
+        "samples waiting for their session's end": [reading.held for reading in readings],
+        # A trainer that was killed counts from its checkpoint again.
+        "samples emitted, not trained": [max(0, reading.emitted - reading.trained) for reading in readings],
+    }
     return RunPicture(
         title=f"recd demo: {finished.title}",
         subtitle=f"{summary.events:,} events, {summary.batches:,} mini-batches, every sample trained once; "
         f"{summary.events_per_s:,.0f} events/s end to end",
-        ne=(
-            Curve(
-                "recd, last 10,000 samples", samples, np.array([reading.ne_window for reading in scored], np.float64)
-            ),
-            Curve("recd, lifetime", samples, np.array([reading.ne_lifetime for reading in scored], np.float64)),
-            Curve("online logistic regression, lifetime", *measured.ne_curve),
-        ),
+        ne=(*_ne_curves(live), Curve("online logistic regression, lifetime", *measured.ne_curve)),
         ne_bound=chosen.laws.best_ne()[0] if chosen.laws is not None else None,
         factors=measured.factors,
         sizes={"expanded (KJT)": measured.kjt_bytes, "deduplicated (IKJT)": measured.wire_bytes},
-        lag=(
-            Curve("events not read yet", seconds, np.array([reading.lag_events for reading in readings], np.float64)),
-            Curve("samples waiting for their session's end", seconds, np.array([r.held for r in readings], np.float64)),
-            Curve(
-                "samples emitted, not trained", seconds, np.array([r.emitted - r.trained for r in readings], np.float64)
-            ),
-        ),
+        lag=tuple(Curve(label, seconds, np.asarray(values, np.float64)) for label, values in waiting.items()),
     )
+
+
+def _ne_curves(live: Live) -> Iterator[Curve]:
+    """What the trainer said once a second, in samples of the lineage: a restart goes on where it stopped."""
+    labels = {"window": "recd, last 10,000 samples", "lifetime": "recd, lifetime"}
+    said = [quality(each) | {"at": each["lineage_samples"]} for each in objects(live.trainer.output(), {"metrics"})]
+    for scope, label in labels.items():
+        points = sorted({each["at"]: each[scope]["ne"] for each in said if each[scope]["ne"] is not None}.items())
+        yield Curve(label, *np.asarray(points, np.float64).reshape(-1, 2).T)

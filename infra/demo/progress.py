@@ -7,6 +7,7 @@ Never: decides when the demo is over; the processes do.
 
 from __future__ import annotations
 
+import math
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -101,5 +102,6 @@ def total(samples: Iterable[Sample], name: Name) -> float:
 
 
 def scoped(samples: Iterable[Sample], name: Name, scope: str) -> float | None:
-    """A progressive metric of the first task, None before there is one."""
-    return next((s.value for s in samples if s.name == name and s.labels.get("scope") == scope), None)
+    """A progressive metric of the first task, None before there is one or while it is not defined."""
+    found = next((s.value for s in samples if s.name == name and s.labels.get("scope") == scope), math.nan)
+    return None if math.isnan(found) else found
