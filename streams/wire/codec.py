@@ -35,13 +35,16 @@ _LINEAGE = {
     "event_time_ms": Kind.EVENT_TIME,
     "appended_ms": Kind.APPENDED,
 }
+_IDENTITIES = (Kind.EVENT_ID, Kind.SESSION_ID)
+"""Hashes: they neither rise nor are they near each other."""
 
 
 def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
     """The message of a mini-batch. Raises ValueError for a batch that breaks its own invariants or the limits."""
     batch.validate()
-    body, sections, size_of_table = _write_body(batch, level)
-    stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(body)
+    compressor = zstandard.ZstdCompressor(level=level)
+    body, sections, size_of_table = _write_body(batch, compressor)
+    stored = compressor.compress(body)
     header = Header(
         partition=batch.partition,
         sequence=batch.sequence,
@@ -96,26 +99,26 @@ class _Column:
     columns: int = 1
 
 
-def _columns(batch: MiniBatch, level: int) -> Iterator[_Column]:
+def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator[_Column]:
     """Every section in order."""
     for name, kind in _LINEAGE.items():
         column = getattr(batch.lineage, name)
-        yield _Column(kind, column, pack(column, level))
+        yield _Column(kind, column, pack(column, compressor, rising=kind not in _IDENTITIES))
     for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
         yield _Column(kind, matrix, plain(matrix), columns=matrix.shape[1])
     for group in batch.groups:
-        yield _Column(Kind.INVERSE, group.inverse, pack(group.inverse, level), group.group)
+        yield _Column(Kind.INVERSE, group.inverse, pack(group.inverse, compressor, rising=True), group.group)
         for key, rows in group.features.items():
             lengths = rows.lengths
-            yield _Column(Kind.LENGTHS, lengths, pack(lengths, level), key)
-            yield _Column(Kind.VALUES, rows.values, pack(rows.values, level), key)
+            yield _Column(Kind.LENGTHS, lengths, pack(lengths, compressor), key)
+            yield _Column(Kind.VALUES, rows.values, pack(rows.values, compressor), key)
             if rows.weights is not None:
                 yield _Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
 
 
-def _write_body(batch: MiniBatch, level: int) -> tuple[bytearray, list[Section], int]:
+def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple[bytearray, list[Section], int]:
     """Body, its sections and the size of their table."""
-    columns = list(_columns(batch, level))
+    columns = list(_columns(batch, compressor))
     size_of_table = layout.table_bytes([column.name for column in columns])
     sections: list[Section] = []
     end = size_of_table

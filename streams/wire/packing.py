@@ -24,7 +24,7 @@ from streams.wire.layout import Encoding, Section
 U64 = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
 
-_SAMPLE_BYTES: Final = 8192
+_SAMPLE_BYTES: Final = 6144
 _WORD_BITS: Final = 64
 
 
@@ -46,14 +46,18 @@ def plain(column: Array) -> Packed:
     return Packed(Encoding.PLAIN, 0, 0, _bytes_of(np.ascontiguousarray(column)))
 
 
-def pack(column: Array, level: int) -> Packed:
-    """An integer column in the encoding that a compressor of this level makes smallest."""
+def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = False) -> Packed:
+    """An integer column in the encoding that this compressor makes smallest.
+
+    Differences are only tried for columns that tend to rise.
+    """
     if len(column) == 0:
         return plain(column)
     if int(column.min()) == int(column.max()):
         return Packed(Encoding.CONSTANT, 0, _signed(int(column[0])), memoryview(b""))
-    compressor = zstandard.ZstdCompressor(level=level)
-    candidates = list(_candidates(column))
+    candidates = list(_candidates(column, rising=rising))
+    if len(candidates) == 1:
+        return candidates[0]
     costs = [_estimated_bytes(packed, len(column), compressor) for packed in candidates]
     return candidates[costs.index(min(costs))]
 
@@ -79,7 +83,7 @@ def unpack(section: Section, buffer: Array) -> Array:
     return _from_wide(wide, section)
 
 
-def _candidates(column: Array) -> Iterator[Packed]:
+def _candidates(column: Array, *, rising: bool) -> Iterator[Packed]:
     """Every encoding that could be the smallest one."""
     wide = column.astype(np.int64, copy=False).view(np.uint64) if column.dtype.kind == "i" else column
     low = int(column.min())
@@ -94,6 +98,8 @@ def _candidates(column: Array) -> Iterator[Packed]:
         packed = _pack_bits(counted, spread.bit_length())
         size = -(-len(column) * spread.bit_length() // 8)
         yield Packed(Encoding.BITS, spread.bit_length(), _signed(low), _bytes_of(packed)[:size])
+    if not rising:
+        return
     difference = np.diff(wide, prepend=wide[:1])
     zigzag = (difference << np.uint64(1)) ^ (np.uint64(0) - (difference >> np.uint64(63)))
     num_bytes = max(1, -(-int(zigzag.max()).bit_length() // 8))
@@ -140,16 +146,14 @@ def _narrow(wide: U64, width: int) -> memoryview:
     """The lowest `width` bytes of every value."""
     if width in (1, 2, 4, 8):
         return _bytes_of(wide.astype(f"<u{width}"))
-    return _bytes_of(np.ascontiguousarray(wide.view(np.uint8).reshape(-1, 8)[:, :width]))
+    return _bytes_of(_take_bytes(wide, width))
 
 
 def _widen(buffer: Array, width: int) -> U64:
     """The way back from `_narrow`."""
     if width in (1, 2, 4, 8):
         return buffer.view(f"<u{width}").astype(np.uint64)
-    wide = np.zeros(len(buffer) // width, np.uint64)
-    wide.view(np.uint8).reshape(-1, 8)[:, :width] = buffer.reshape(-1, width)
-    return wide
+    return _join_bytes(buffer, width)
 
 
 def _as_words(buffer: Array) -> U64:
@@ -166,6 +170,30 @@ def _bytes_of(array: Array) -> memoryview:
 def _signed(value: int) -> int:
     """The int64 with the same bits."""
     return (value + 2**63) % 2**64 - 2**63
+
+
+@compiled
+def _take_bytes(wide: U64, width: int) -> npt.NDArray[np.uint8]:
+    """The lowest `width` bytes of every value, lowest byte first."""
+    out = np.empty(len(wide) * width, np.uint8)
+    for i in range(len(wide)):
+        value = wide[i]
+        for k in range(width):
+            out[i * width + k] = value & np.uint64(255)
+            value >>= np.uint64(8)
+    return out
+
+
+@compiled
+def _join_bytes(buffer: npt.NDArray[np.uint8], width: int) -> U64:
+    """The way back from `_take_bytes`."""
+    wide = np.empty(len(buffer) // width, np.uint64)
+    for i in range(len(wide)):
+        value = np.uint64(0)
+        for k in range(width):
+            value |= np.uint64(buffer[i * width + k]) << np.uint64(8 * k)
+        wide[i] = value
+    return wide
 
 
 @compiled
