@@ -33,6 +33,7 @@ class Entry(NamedTuple):
 COMMANDS: Final[dict[str, Entry]] = {
     "demo": Entry("infra.commands.demo", "A real log through Kafka, sessions and IKJT into a trained model."),
     "init": Entry("infra.commands.init", "Write a commented recd.toml."),
+    "config": Entry("infra.commands.config", "Check the configuration and show every value in force."),
     "up": Entry("infra.commands.up", "Start local Kafka and Redis."),
     "down": Entry("infra.commands.down", "Stop them; their data stays."),
     "status": Entry("infra.commands.status", "Which local services run and answer."),
@@ -58,7 +59,7 @@ class LazyGroup(TyperGroup):
         return name, _load(name) if command is not None and name is not None else None, rest
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001  (an option's callback is called so)
+def _print_version(wanted: bool) -> None:
     from importlib.metadata import version
 
     if wanted:

@@ -95,5 +95,17 @@ def test_init_prints_instead_of_writing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_configuration_in_force_is_shown_without_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "recd.toml"
+    run(["init", str(path)])
+    flag = "redis.url=redis://me:hunter2@localhost:1/0"
+    assert run(["config", "--config", str(path), "--set", flag, "--set", "batch.samples=7", "--json"]) == DONE
+    shown = capsys.readouterr().out
+    assert "hunter2" not in shown
+    assert json.loads(shown)["batch"] == {"samples": 7}
+
+
 def test_the_exit_codes_are_the_stated_ones() -> None:
     assert (DONE, FAILED, BAD_USAGE) == (0, 1, 2)
