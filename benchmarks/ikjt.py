@@ -61,8 +61,9 @@ def dictionary_of_bytes(rows: Jagged) -> int:
 
 
 def in_turns(*functions: Callable[[], object]) -> npt.NDArray[np.int64]:
-    """[functions, rounds] nanoseconds. Each is timed on its second call in a row: rows were just decoded, so they are
-    as near as caches allow, and no function pays for what the one before it left there.
+    """[functions, rounds] nanoseconds, each timed on its second call in a row.
+
+    So rows lie as near as caches allow, as they do when just decoded, and nobody pays for what another left there.
     """
     clock = Clock()
     times = np.zeros((len(functions), ROUNDS), np.int64)

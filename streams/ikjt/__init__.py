@@ -5,5 +5,12 @@ ikjt       the type of one feature group, and its reference implementation
 dedup      finds equal rows, exactly, in one pass
 partial    measures rows that are windows of one buffer
 kernels    the compiled loops
-torchrec   to and from KeyedJaggedTensor; the only module that knows torch, imported late
+torchrec   to and from KeyedJaggedTensor; the only module here that knows torch, imported late
 """
+
+from streams.ikjt.dedup import deduplicate
+from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.jagged import Jagged
+from streams.ikjt.partial import window_values
+
+__all__ = ["Ikjt", "Jagged", "deduplicate", "window_values"]

@@ -1,7 +1,7 @@
-"""Feature groups as TorchRec's KeyedJaggedTensor, and back. The only module of recd that imports torchrec.
+"""Feature groups as TorchRec's KeyedJaggedTensor, and back. The only module that knows its layout.
 
-Owns both layouts. Import it late and only where tensors are wanted: TorchRec takes seconds to load, and nothing else
-about IKJT needs it.
+Owns both forms, plain and variable-batch. Import it late and only where tensors are wanted: TorchRec takes seconds
+to load, and nothing else about IKJT needs it.
 
 Ids are int64 in every tensor, so that no batch differs from another in dtype. As soon as one feature is weighted,
 the others carry weights of 1.0, because a KeyedJaggedTensor has weights for all of its values or for none. Batches

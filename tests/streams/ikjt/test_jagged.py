@@ -1,0 +1,83 @@
+"""Rows of different lengths: taking, joining, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streams.ikjt.jagged import Jagged, offsets_of
+
+ROWS = Jagged.from_lists([[1, 2], [], [3], [4, 5, 6]])
+
+
+def test_rows_are_taken_in_any_order_with_repeats() -> None:
+    taken = ROWS.take(np.asarray([3, 1, 0, 3]))
+    assert taken.to_lists() == [[4, 5, 6], [], [1, 2], [4, 5, 6]]
+    taken.validate()
+
+
+def test_no_rows_can_be_taken_from_any_rows() -> None:
+    assert ROWS.take(np.asarray([], dtype=np.int64)).to_lists() == []
+    assert Jagged.from_lists([]).take(np.asarray([], dtype=np.int32)).to_lists() == []
+
+
+def test_rows_that_are_all_empty_can_be_taken() -> None:
+    assert Jagged.from_lists([[]]).take(np.asarray([0, 0, 0])).to_lists() == [[], [], []]
+
+
+def test_rows_are_counted_from_the_end_below_zero() -> None:
+    assert ROWS.take(np.asarray([-1, -4])).to_lists() == [[4, 5, 6], [1, 2]]
+
+
+@pytest.mark.parametrize("row", [4, -5, 2**40])
+def test_a_row_that_does_not_exist_is_refused(row: int) -> None:
+    with pytest.raises(IndexError):
+        ROWS.take(np.asarray([row]))
+
+
+def test_weights_follow_their_values_and_dtypes_stay() -> None:
+    rows = Jagged(
+        np.asarray([1, 2, 3], dtype=np.int32), offsets_of(np.asarray([2, 1])), np.asarray([0.5, 1, 2], dtype=np.float32)
+    )
+    taken = rows.take(np.asarray([1, 0]))
+    assert taken.values.dtype == np.int32
+    assert taken.values.tolist() == [3, 1, 2]
+    assert taken.weights is not None
+    assert taken.weights.dtype == np.float32
+    assert taken.weights.tolist() == [2, 0.5, 1]
+
+
+def test_parts_are_joined_row_after_row() -> None:
+    assert Jagged.concat([ROWS, ROWS.take(np.asarray([2]))]).to_lists() == [[1, 2], [], [3], [4, 5, 6], [3]]
+
+
+def test_weighted_and_unweighted_parts_are_not_joined() -> None:
+    weighted = Jagged(ROWS.values, ROWS.offsets, np.ones(6, dtype=np.float32))
+    with pytest.raises(ValueError, match=r"give the others weights of 1\.0"):
+        Jagged.concat([ROWS, weighted])
+
+
+IDS = np.asarray([1, 2], dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (Jagged(IDS, np.asarray([1, 2])), "a: offsets must be one-dimensional int64 and start at 0"),
+        (Jagged(IDS, np.asarray([], dtype=np.int64)), "start at 0"),
+        (Jagged(IDS, np.asarray([0, 3, 2])), "a: offsets decrease at row 1"),
+        (Jagged(IDS, np.asarray([0, 1])), "a: offsets end at 1 but there are 2 values"),
+        (Jagged(IDS.astype(np.float64), np.asarray([0, 2])), "a: values must be one row of int32 or int64 ids"),
+        (Jagged(IDS, np.asarray([0, 2]), np.ones(1, np.float32)), "a: 1 weights for 2 values"),
+        (Jagged(IDS, np.asarray([0, 2]), np.ones(2)), "a: weights must be float32"),  # type: ignore[arg-type]
+    ],
+)
+def test_broken_rows_are_refused_by_name(rows: Jagged, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rows.validate("a")
+
+
+def test_lengths_whose_sum_wraps_around_are_refused() -> None:
+    rows = Jagged(np.asarray([], dtype=np.int64), np.asarray([0, 2**62, -(2**63), -(2**62), 0], dtype=np.int64))
+    with pytest.raises(ValueError, match="decrease"):
+        rows.validate()

@@ -1,0 +1,63 @@
+"""Mini-batches: sessions, the content hash, and what does not fit together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streams.ikjt.jagged import Jagged
+from streams.minibatch import MiniBatch
+from tests.streams.batches import fixed_batch
+
+
+def with_lineage(**columns: object) -> MiniBatch:
+    batch = fixed_batch()
+    return replace(batch, lineage=replace(batch.lineage, **columns))  # type: ignore[arg-type]
+
+
+def test_neighbours_of_one_session_are_counted_once() -> None:
+    assert fixed_batch().num_sessions == 2
+    assert with_lineage(session_id=np.asarray([1, 1, 2, 1, 1], dtype=np.uint64)).num_sessions == 3
+
+
+def test_where_and_when_a_sample_was_read_is_not_its_content() -> None:
+    again = with_lineage(offset=np.zeros(5, dtype=np.int64), appended_ms=np.ones(5, dtype=np.int64))
+    moved = replace(again, partition=9, sequence=0, watermark_ms=0, fingerprint=0)
+    assert moved.content_hash == fixed_batch().content_hash
+
+
+def test_any_other_change_changes_the_content() -> None:
+    batch = fixed_batch()
+    user, item = batch.groups
+    values = item.features["item"]
+    changed = [
+        replace(batch, labels=1 - batch.labels),
+        replace(batch, dense=batch.dense + 1),
+        with_lineage(event_id=batch.lineage.event_id[::-1]),
+        with_lineage(session_id=batch.lineage.session_id[::-1]),
+        with_lineage(event_time_ms=batch.lineage.event_time_ms + 1),
+        replace(batch, groups=(item, user)),
+        replace(batch, groups=(user, replace(item, features={"other": values}))),
+        replace(batch, groups=(user, replace(item, features={"item": Jagged(values.values + 1, values.offsets)}))),
+    ]
+    assert len({batch.content_hash, *(other.content_hash for other in changed)}) == 1 + len(changed)
+
+
+def test_what_does_not_fit_together_is_refused_by_name() -> None:
+    batch = fixed_batch()
+    batch.validate()
+    with pytest.raises(ValueError, match=r"lineage.event_id must be \[5\] uint64, not \(5,\) int64"):
+        with_lineage(event_id=np.zeros(5, dtype=np.int64)).validate()
+    with pytest.raises(ValueError, match=r"lineage.appended_ms must be \[5\] int64, not \(4,\)"):
+        with_lineage(appended_ms=np.zeros(4, dtype=np.int64)).validate()
+    with pytest.raises(ValueError, match=r"dense must be \[5, …\] float32, not \(5,\)"):
+        replace(batch, dense=batch.dense[:, 0]).validate()
+    with pytest.raises(ValueError, match="group item is there twice"):
+        replace(batch, groups=(batch.groups[1], batch.groups[1])).validate()
+    with pytest.raises(ValueError, match="partition -1"):
+        replace(batch, partition=-1).validate()
+    few = replace(batch.groups[1], inverse=batch.groups[1].inverse[:4])
+    with pytest.raises(ValueError, match="group item has 4 samples, the lineage 5"):
+        replace(batch, groups=(few,)).validate()
