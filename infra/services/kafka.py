@@ -41,6 +41,9 @@ FIXED_SETTINGS: Final = {
     "message.max.bytes": str(16 * 1024 * 1024),
     "replica.fetch.max.bytes": str(16 * 1024 * 1024),
     "group.initial.rebalance.delay.ms": "0",
+    # After a kill -9 the controller lets the broker in again only when its old session is over (9 s by default).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # One machine, few groups: fewer internal partitions and small indexes start, stop and recover sooner.
     "offsets.topic.num.partitions": "8",
     "transaction.state.log.num.partitions": "8",

@@ -43,14 +43,26 @@ class Identity:
         return cls(int(stat.split(maxsplit=1)[0]), int(_stat_fields(stat)[START_FIELD]), boot_id)
 
     def is_alive(self) -> bool:
-        """Whether this very process runs; a zombie does not."""
+        """Whether this very process still holds anything.
+
+        A zombie does not, once all its threads are gone: the first thread of a killed JVM is one while others still
+        hold its ports and file locks.
+        """
         fields = self._live_fields()
-        return fields is not None and fields[STATE_FIELD] not in {"Z", "X"}
+        if fields is None:
+            return False
+        return fields[STATE_FIELD] not in {"Z", "X"} or self._num_threads() > 1
 
     def rss_bytes(self) -> int:
         """Resident memory, 0 for a process that is gone."""
         fields = self._live_fields()
         return int(fields[RSS_FIELD]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+    def _num_threads(self) -> int:
+        try:
+            return len(list(Path(f"/proc/{self.pid}/task").iterdir()))
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
 
     def _live_fields(self) -> list[str] | None:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.clock import Clock, Deadline
+from infra.services import ports
 from infra.services.errors import ServiceStartError
 from infra.services.process import BOOT_ID, Identity, ServiceProcess
 
@@ -25,6 +26,16 @@ def service(directory: Path) -> ServiceProcess:
 
 def soon() -> Deadline:
     return Deadline.after(CLOCK, SOON)
+
+
+# Its first thread ends, as a killed JVM's does, while another one still has the process's sockets and locks.
+HALF_GONE = """
+import ctypes, socket, threading
+held = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=threading.Event().wait, args=(60,)).start()
+print(held.getsockname()[1], flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 
 def wait_recorded(process: ServiceProcess) -> Identity:
@@ -86,6 +97,18 @@ def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) 
     assert process.stop(grace_ms=200)
     assert 200 <= CLOCK.monotonic_ms() - begun_ms < SOON
     assert not identity.is_alive()
+
+
+def test_a_process_whose_first_thread_is_gone_is_alive_until_its_port_is_free(tmp_path: Path) -> None:
+    process = service(tmp_path)
+    child = process.start([sys.executable, "-c", HALF_GONE], os.environ, tied=False)
+    stat = Path(f"/proc/{child.pid}/stat")
+    child.wait_ready(lambda: bool(process.log_tail()) and stat.read_text().split()[2] == "Z", soon())
+    port = int(process.log_tail())
+    assert wait_recorded(process).is_alive()
+    assert not ports.is_free(port)
+    assert process.kill()
+    assert ports.is_free(port)
 
 
 def test_a_child_that_ends_early_is_reported_with_its_own_last_lines(tmp_path: Path) -> None:
