@@ -57,8 +57,8 @@ def feature_id(value: Scalar) -> int:
         return hash_id(value)
     if value is None:
         raise PoisonError(Reason.MISSING_FIELD, "an id is missing")
-    if value != value or int(value) != value:  # noqa: PLR0124  (only NaN differs from itself)
-        raise PoisonError(Reason.WRONG_TYPE, f"{value!r} is no id: it has a fraction")
+    if isinstance(value, float) and not value.is_integer():
+        raise PoisonError(Reason.WRONG_TYPE, f"{value!r} is no id: it is no integer")
     if not NO_ID < value <= _LARGEST:
         raise PoisonError(Reason.WRONG_TYPE, f"{value!r} is no id: it does not fit 64 bits; send it as a string")
     return int(value)

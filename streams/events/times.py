@@ -22,7 +22,8 @@ from streams.events.schema import TimeUnit
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 _FAR_MS: Final = 1 << 60
-"""Times beyond this, about 36 million years, are clipped to it: any check of a range then refuses them."""
+"""Floats beyond this, about 36 million years, are clipped to it: any check of a range then refuses them."""
+_LARGEST: Final = (1 << 63) - 1
 _FAR_FLOAT: Final = 9.2e18
 """A float that still fits int64."""
 _PER_UNIT: Final[dict[TimeUnit, tuple[int, int]]] = {
@@ -48,7 +49,8 @@ def time_ms(value: Scalar, unit: TimeUnit) -> int:
             raise PoisonError(Reason.NOT_FINITE, f"the event time is {value!r}")
         return int(_ms_of_floats(np.array([number]), unit)[0])
     up, down = _PER_UNIT[unit]
-    return max(-_FAR_MS, min(_FAR_MS, number * up // down))
+    bound = _LARGEST // up
+    return max(-bound, min(bound, number)) * up // down
 
 
 def times_ms(values: npt.NDArray[Any], unit: TimeUnit) -> I64:
@@ -56,7 +58,7 @@ def times_ms(values: npt.NDArray[Any], unit: TimeUnit) -> I64:
     if values.dtype.kind == "f":
         return _ms_of_floats(values, unit)
     up, down = _PER_UNIT[unit]
-    bound = _FAR_MS // up
+    bound = _LARGEST // up
     scaled: I64 = np.clip(values, -bound, bound) * up // down
     return scaled
 

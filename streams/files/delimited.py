@@ -14,7 +14,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Final, Literal
+from typing import IO, Final, Literal, Protocol, TextIO
 
 import msgspec
 
@@ -23,6 +23,15 @@ from streams.files.line import MAX_LINE_BYTES, BadLine, Line
 
 Dialect = Literal["csv", "tsv"]
 Cell = int | float | str | None
+
+
+class CsvRows(Protocol):
+    """What `csv.reader` returns."""
+
+    @property
+    def line_num(self) -> int: ...
+    def __next__(self) -> list[str]: ...
+
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,20}")
@@ -34,34 +43,49 @@ def read_delimited(stream: IO[bytes], dialect: Dialect) -> Iterator[Line | BadLi
     """One message a row; rows with too few or too many cells, or that are not UTF-8, are bad lines."""
     # Bytes that are no UTF-8 come as lone surrogates, which cannot be encoded again: they name themselves below.
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    # One limit for the whole process is all that Python's reader has; nobody else uses it.
     csv.field_size_limit(MAX_LINE_BYTES)
+    try:
+        yield from _messages(text, dialect)
+    finally:
+        # The stream is its opener's to close.
+        text.detach()
+
+
+def _messages(text: TextIO, dialect: Dialect) -> Iterator[Line | BadLine]:
     # TSV knows no quotes: titles hold them as they are.
     rows = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE) if dialect == "tsv" else csv.reader(text)
     names, parsers = _header(next(rows, []))
     delimiter = "\t" if dialect == "tsv" else ","
     encode = msgspec.json.Encoder().encode
+    for number, row in _numbered(rows):
+        raw = delimiter.join(row)
+        if isinstance(row, str):
+            yield BadLine(number, Reason.TOO_LARGE, row, b"")
+        elif len(row) != len(names):
+            detail = f"the row has {len(row)} cells, the header has {len(names)}"
+            yield BadLine(number, Reason.WRONG_TYPE, detail, raw.encode(errors="surrogateescape"))
+        else:
+            cells = zip(names, parsers, row, strict=True)
+            try:
+                yield Line(number, encode({name: parse(part) for name, parse, part in cells}))
+            except UnicodeEncodeError:
+                yield BadLine(number, Reason.WRONG_TYPE, "the row is not UTF-8", raw.encode(errors="surrogateescape"))
+
+
+def _numbered(rows: CsvRows) -> Iterator[tuple[int, list[str] | str]]:
+    """Rows that are not blank with the line they begin at; a string says why a row could not be read."""
     while True:
         number = rows.line_num + 1
         try:
             row = next(rows, None)
         except csv.Error as error:
-            yield BadLine(number, Reason.TOO_LARGE, str(error), b"")
+            yield number, str(error)
             continue
         if row is None:
             return
-        if not row:
-            continue
-        raw = delimiter.join(row)
-        if len(row) != len(names):
-            detail = f"the row has {len(row)} cells, the header has {len(names)}"
-            yield BadLine(number, Reason.WRONG_TYPE, detail, raw.encode(errors="surrogateescape"))
-            continue
-        try:
-            yield Line(
-                number, encode({name: parse(cell) for name, parse, cell in zip(names, parsers, row, strict=True)})
-            )
-        except UnicodeEncodeError:
-            yield BadLine(number, Reason.WRONG_TYPE, "the row is not UTF-8", raw.encode(errors="surrogateescape"))
+        if row:
+            yield number, row
 
 
 def cell(text: str) -> Cell:
