@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import structlog
+import structlog.tracebacks
 
+# Without the values of local variables: they may hold secrets, and a line must stay a line.
+_EXCEPTIONS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=12)
+)
+PACKAGES: Final = ("streams", "sessionizer", "trainer", "state", "infra")
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -29,7 +35,7 @@ def configure(level: Level = "info", stream: TextIO | None = None) -> None:
     render: list[structlog.typing.Processor] = (
         [structlog.dev.ConsoleRenderer(colors=True)]
         if stream.isatty()
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [_EXCEPTIONS, structlog.processors.JSONRenderer()]
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -40,7 +46,10 @@ def configure(level: Level = "info", stream: TextIO | None = None) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    # Ours at the level asked for; of libraries, which announce their insides, only what is wrong.
+    root.setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+    for package in PACKAGES:
+        logging.getLogger(package).setLevel(level.upper())
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -14,6 +14,7 @@ from typing import Final
 from infra.clock import Clock, Deadline
 from infra.config import Config
 from infra.demo.inputs import DemoInput
+from infra.demo.outputs import last_words
 from infra.demo.paths import DemoPaths
 from infra.demo.progress import Progress
 from infra.demo.screen import Screen
@@ -21,7 +22,7 @@ from infra.demo.supervisor import Supervised, Supervisor
 from streams.errors import RetryableError
 
 POLL_MS: Final = 250
-STALL_MS: Final = 180_000
+STALL_MS: Final = 120_000
 """Nothing moved for so long: something hangs."""
 
 
@@ -76,5 +77,7 @@ def _watch(supervisor: Supervisor, progress: Progress, clock: Clock, screen: Scr
 
 def _tails(supervisor: Supervisor) -> str:
     waiting = [child for child in supervisor.children if not child.done]
-    tails = [f"last lines of {child.name} ({child.process.log_file}):\n{child.process.log_tail()}" for child in waiting]
+    tails = [
+        f"last lines of {child.name} ({child.process.log_file}):\n{last_words(child.output())}" for child in waiting
+    ]
     return "\n".join(tails)

@@ -1,6 +1,6 @@
-"""The summaries that the children printed as their last JSON lines.
+"""What the children printed: their summaries for the demo, their last words for a person.
 
-Owns: finding them in a log that also holds other lines, of several lives if a child was restarted.
+Owns: finding both in a log that also holds other lines, of several lives if a child was restarted.
 Never: trusts a summary that lacks a key.
 """
 
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from streams.errors import InvariantError
+
+MANY_LINES: Final = 400
+LINE_CHARS: Final = 400
+LOG_KEYS: Final = ("event", "level", "logger", "timestamp")
 
 
 def objects(lines: Sequence[str], keys: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -23,6 +27,22 @@ def objects(lines: Sequence[str], keys: Collection[str]) -> Iterator[dict[str, A
                 continue
             if isinstance(found, dict) and found.keys() >= set(keys):
                 yield found
+
+
+def last_words(lines: Sequence[str], count: int = 15) -> str:
+    """The last lines of a log as a person reads them: no progress, no frames of a traceback in JSON, none too long."""
+    said = [text for line in lines[-MANY_LINES:] if (text := _in_words(line))]
+    return "\n".join(f"  {text[:LINE_CHARS]}" for text in said[-count:])
+
+
+def _in_words(line: str) -> str:
+    for found in objects([line], {"event"}):
+        if "level" not in found:  # A result, not a log line.
+            return "" if found["event"] == "progress" else line
+        causes = [f"{each['exc_type']}: {each['exc_value']}" for each in found.pop("exception", [])]
+        fields = [f"{key}={value}" for key, value in found.items() if key not in LOG_KEYS]
+        return " ".join([found["level"], str(found["event"]), *fields, *causes])
+    return line
 
 
 def last_object(lines: Sequence[str], keys: Collection[str], child: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.clock import Clock
+from infra.demo.outputs import last_words
 from infra.services.process import Child, ServiceProcess
 from streams.errors import RetryableError
 
@@ -72,7 +73,7 @@ class Supervised:
         self.process.pid_file.unlink(missing_ok=True)
         if code != 0:
             raise ChildFailedError(
-                f"{self.name} ended with exit code {code}. Its last lines:\n{self.process.log_tail(lines=20)}\n"
+                f"{self.name} ended with exit code {code}. Its last lines:\n{last_words(self.output())}\n"
                 f"what to do: correct what they name and run the demo again; the whole log is {self.process.log_file}"
             )
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numpy.random import PCG64, Generator, SeedSequence  # noqa: TID251  (every generator here is made from the seed)
+from numpy.random import PCG64, Generator, SeedSequence
 
 from streams.errors import ConfigError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 
 from infra.demo.account import Counts, account_checks, broken, law_checks
 from infra.demo.measure import Measured, measure
-from infra.demo.outputs import last_object, objects
+from infra.demo.outputs import last_object, last_words, objects
 from infra.demo.readback import Stored, in_trained_order, lineage_of
 from infra.demo.synthetic import Laws, draw
 from sessionizer.account import Account
@@ -151,3 +152,10 @@ def test_summaries_are_found_among_other_lines_and_half_ones() -> None:
     assert [found["a"] for found in objects(lines, {"a"})] == [1, 3]
     with pytest.raises(InvariantError, match="child ended well but printed no summary with z"):
         last_object(lines, {"z"}, "child")
+
+
+def test_last_words_are_readable_and_short() -> None:
+    logged = {"event": "failed", "level": "error", "logger": "x", "timestamp": "t", "partition": 3}
+    logged["exception"] = [{"exc_type": "ValueError", "exc_value": "no", "frames": ["a" * 9_000]}]
+    lines = ["plain text", '{"event":"progress","step":1}', json.dumps(logged), '{"event":"progress","step":2}']
+    assert last_words(lines).splitlines() == ["  plain text", "  error failed partition=3 ValueError: no"]
