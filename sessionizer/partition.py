@@ -71,7 +71,7 @@ class Partition:
     ) -> None:
         self.partition = partition
         self._config = config
-        self._report = report
+        self.report = report
         self._now_ms = now_ms
         self._lateness_ms = lateness_ms
         self._decoder = makers.decoder
@@ -125,7 +125,7 @@ class Partition:
         self._add(self._journal.new_marks())
         self._apply_due()
         now_ms = self._now_ms()
-        self._report.state(self.core, now_ms)
+        self.report.state(self.core, now_ms)
         if self._marks.replaying:
             return
         if self._cut_due(now_ms):
@@ -145,7 +145,7 @@ class Partition:
         """Give up what is not committed, and leave Kafka."""
         self._outlet.close()
         self._journal.close()
-        self._report.forget()
+        self.report.forget()
 
     @property
     def _cut_offset(self) -> int:
@@ -169,7 +169,7 @@ class Partition:
         for one in rejected:
             if one.offset >= self._known.next_offset:
                 self._outlet.send_dead_letter(one)
-                self._report.dead_letter(one)
+                self.report.dead_letter(one)
                 self._unsent = True
         self._marks.move(stop)
         self._apply_due()
@@ -179,7 +179,7 @@ class Partition:
             match effect:
                 case EmitBatch(batch):
                     if batch.sequence >= self._known.next_sequence:
-                        self._report.batch(batch, self._outlet.send_batch(batch))
+                        self.report.batch(batch, self._outlet.send_batch(batch))
                         self._unsent = True
                 case EndReached(epoch=epoch):
                     if epoch >= self._known.next_epoch:
@@ -187,7 +187,7 @@ class Partition:
                         self._unsent = True
                 case ReportLate():
                     if not self._marks.replaying:
-                        self._report.late(effect)
+                        self.report.late(effect)
 
     def _apply_due(self) -> None:
         """Apply the marks that act here; then settle the requests that came too late to act where they said."""
@@ -224,7 +224,7 @@ class Partition:
         self._progress = progress
         self._unsent = False
         self._committed_ms = self._now_ms()
-        self._report.account(self.core.account)
+        self.report.account(self.core.account)
         return clock_offset
 
     def _cut(self) -> CutRef:

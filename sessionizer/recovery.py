@@ -29,6 +29,8 @@ _TIMEOUT_MS: Final = 30_000
 _TAIL_RECORDS: Final = 64
 """A progress record is the last of its transaction; this many offsets from the end nearly always hold one."""
 _MOST_MARKS: Final = 10_000
+_POLL_S: Final = 0.1
+_POLLS: Final = _TIMEOUT_MS // 100
 
 PlacedMarks = list[tuple[int, ClockMark | None]]
 
@@ -44,7 +46,9 @@ class KafkaJournal:
         self._warn = warn
         # The group is a name only: nothing is ever committed or balanced. Small fetch waits keep decisions quick.
         group = f"{topics.minibatches}-journal"
-        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, **{"fetch.wait.max.ms": 50})
+        self._consumer: Consumer = client.consumer(
+            kafka, group=group, partition_eof=True, extra={"fetch.wait.max.ms": 50}
+        )
 
     def load(self) -> Recovered:
         begin, end = self._bounds(self._topics.interactions)
@@ -60,18 +64,23 @@ class KafkaJournal:
         first, _ = self._bounds(self._topics.clock)
         if clock_offset < first and clock_offset > 0:
             raise InvariantError(
-                f"clock marks {clock_offset} to {first} of partition {self._partition} have expired, so what they decided "
-                "cannot be repeated; give the clock topic at least the retention of the interactions"
+                f"clock marks {clock_offset} to {first} of partition {self._partition} have expired, so what they "
+                "decided cannot be repeated; give the clock topic at least the retention of the interactions"
             )
         return [self._placed(message) for message in self._read(self._topics.clock, max(first, clock_offset))]
 
     def new_marks(self) -> PlacedMarks:
-        return [self._placed(message) for message in self._fetched(0.0)]
+        found: PlacedMarks = []
+        while len(found) < _MOST_MARKS and (message := self._poll(self._topics.clock, 0.0)) is not None:
+            found.append(self._placed(message))
+        return found
 
     def marks_through(self, clock_offset: int) -> PlacedMarks:
         found: PlacedMarks = []
-        for _ in range(_TIMEOUT_MS // 100):
-            found += [self._placed(message) for message in self._fetched(0.1)]
+        for _ in range(_POLLS):
+            message = self._poll(self._topics.clock, _POLL_S)
+            if message is not None:
+                found.append(self._placed(message))
             if clock_offset < 0 or (found and found[-1][0] >= clock_offset):
                 return found
         raise RetryableError(
@@ -84,36 +93,33 @@ class KafkaJournal:
     def _progress_from(self, offset: int) -> Progress | None:
         key = progress_key(self._partition)
         values = [message.value() for message in self._read(self._topics.cuts, offset) if message.key() == key]
-        return Progress.decode(values[-1]) if values else None
+        return Progress.decode(values[-1] or b"") if values else None
 
     def _cut(self, cut: CutRef) -> bytes:
         chunks: dict[int, bytes] = {}
         for message in self._read(self._topics.cuts, cut.first_offset):
-            index = chunk_index(message.key() or b"")
-            if index is not None and message.value() is not None:
-                chunks[index] = message.value()
+            index, value = chunk_index(message.key() or b""), message.value()
+            if index is not None and value is not None:
+                chunks[index] = value
         data = from_chunks(cut, chunks)
         if data is None:
             raise InvariantError(
-                f"cut {cut.number} of partition {self._partition} is incomplete or damaged in topic {self._topics.cuts}; "
+                f"cut {cut.number} of partition {self._partition} is incomplete or damaged in {self._topics.cuts}; "
                 "restore that topic from a copy, or start again from the beginning with another worker.app and topics"
             )
         return data
 
     def _placed(self, message: Message) -> tuple[int, ClockMark | None]:
+        offset, place = offset_of(message), f"{self._topics.clock}[{self._partition}]"
         try:
             mark = ClockMark.decode(message.value() or b"")
         except msgspec.MsgspecError as error:
-            self._warn(
-                f"record {message.offset()} of {self._topics.clock}[{self._partition}] is no clock mark: {error}"
-            )
-            return message.offset(), None
+            self._warn(f"record {offset} of {place} is no clock mark and is ignored: {error}")
+            return offset, None
         if mark.partition != self._partition:
-            self._warn(
-                f"clock mark {message.offset()} is about partition {mark.partition} but stands in {self._partition}"
-            )
-            return message.offset(), None
-        return message.offset(), mark
+            self._warn(f"record {offset} of {place} is about partition {mark.partition} and is ignored")
+            return offset, None
+        return offset, mark
 
     def _bounds(self, topic: str) -> tuple[int, int]:
         """First offset that exists and the one after the last that is committed."""
@@ -130,20 +136,29 @@ class KafkaJournal:
     def _read(self, topic: str, offset: int) -> Iterator[Message]:
         """Every record from `offset` to the end; afterwards the consumer stands at the end."""
         self._consumer.assign([TopicPartition(topic, self._partition, offset)])
-        for _ in range(_TIMEOUT_MS // 100):
-            for message in self._consumer.consume(_MOST_MARKS, 0.1) or ():
-                if message.error() is None:
+        for _ in range(_POLLS):
+            while (message := self._consumer.poll(_POLL_S)) is not None:
+                error = message.error()
+                if error is None:
                     yield message
-                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own code)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own code)
                     return
                 else:
-                    raise RetryableError(f"reading {topic}[{self._partition}] failed: {message.error()}")
+                    raise RetryableError(f"reading {topic}[{self._partition}] failed: {error}")
         raise RetryableError(f"the end of {topic}[{self._partition}] was not reached in {_TIMEOUT_MS} ms")
 
-    def _fetched(self, timeout_s: float) -> list[Message]:
-        messages = self._consumer.consume(_MOST_MARKS, timeout_s) or []
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF and not error.retriable():  # noqa: SLF001
-                raise RetryableError(f"reading {self._topics.clock}[{self._partition}] failed: {error}")
-        return [message for message in messages if message.error() is None]
+    def _poll(self, topic: str, timeout_s: float) -> Message | None:
+        """The next record, if there is one."""
+        message = self._consumer.poll(timeout_s)
+        if message is None or (error := message.error()) is None:
+            return message
+        if error.code() != KafkaError._PARTITION_EOF and not error.retriable():  # noqa: SLF001  (librdkafka's own code)
+            raise RetryableError(f"reading {topic}[{self._partition}] failed: {error}")
+        return self._poll(topic, 0.0)
+
+
+def offset_of(message: Message) -> int:
+    """The record's offset; every consumed record has one."""
+    offset = message.offset()
+    assert offset is not None, "a consumed record has an offset"
+    return offset

@@ -6,7 +6,7 @@ Times are wall-clock milliseconds. None of them changes what is in a mini-batch,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from streams.errors import ConfigError
@@ -49,9 +49,10 @@ class WorkerConfig:
     def __post_init__(self) -> None:
         if not self.app.strip():
             raise ConfigError("worker.app is empty; give the group a name")
-        for name in self.__dataclass_fields__:
-            if name not in {"app", "instance"} and getattr(self, name) < 1:
-                raise ConfigError(f"worker.{name} must be at least 1")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int) and value < 1:
+                raise ConfigError(f"worker.{one.name} must be at least 1")
         if self.max_poll_records > self.max_queue_records:
             raise ConfigError("worker.max_poll_records exceeds worker.max_queue_records; raise the latter")
 

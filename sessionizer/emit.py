@@ -1,0 +1,235 @@
+"""Outlets on Kafka: what a partition emits, with and without transactions.
+
+Owns the producer of a partition, the shape of every record it writes, and how Kafka's failures are told apart:
+another owner (FencedError), a partition to recover (RetryableError). Never decides what is emitted.
+
+Blocking throughout: an outlet lives in its partition's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from sessionizer.outlet import CutPlace, FencedError
+from sessionizer.progress import Progress, chunk_key, progress_key, to_chunks
+from sessionizer.recovery import offset_of
+from sessionizer.worker_config import WorkerConfig
+from streams import wire
+from streams.clock_mark import ClockMark
+from streams.errors import ConfigError, RetryableError
+from streams.events.record import Rejected
+from streams.kafka import client
+from streams.kafka.client import KafkaConfig
+from streams.kafka.dead_letter import dead_letter
+from streams.kafka.end_record import end_record
+from streams.kafka.topics import TopicsConfig
+from streams.minibatch import MiniBatch
+
+SEQUENCE, PARTITION, WATERMARK = "recd-sequence", "recd-partition", "recd-watermark-ms"
+"""Headers of a mini-batch: what a reader may want to know without decoding it."""
+_TIMEOUT_MS: Final = 60_000
+"""A transaction that Kafka does not finish in this time is given up, and the partition recovered."""
+_RETRIES: Final = 10
+_FENCED: Final = (
+    KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own codes are spelt with an underscore)
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+)
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class PlainOutlet:
+    """Writes at once: for a broker that has no transactions.
+
+    After a crash, what was sent since the last progress record is sent again. A reader must drop mini-batches
+    whose sequence it has seen; dead letters may be there twice.
+    """
+
+    def __init__(self, partition: int, producer: Producer, topics: TopicsConfig, config: WorkerConfig) -> None:
+        self._partition = partition
+        self._producer = producer
+        self._topics = topics
+        self._chunk_bytes = config.cut_chunk_bytes
+        self._last_mark = -1
+        self._failure: KafkaError | None = None
+        self.open_bytes = 0
+
+    def send_batch(self, batch: MiniBatch) -> int:
+        value = wire.encode(batch)
+        if len(value) > self._topics.max_message_bytes:
+            raise ConfigError(
+                f"mini-batch {batch.sequence} of partition {self._partition} has {len(value)} bytes, more than "
+                f"topics.max_message_bytes = {self._topics.max_message_bytes}; raise it, or lower batch.samples"
+            )
+        headers = [
+            (SEQUENCE, str(batch.sequence).encode()),
+            (PARTITION, str(batch.partition).encode()),
+            (WATERMARK, str(batch.watermark_ms).encode()),
+        ]
+        self._send(self._topics.minibatches, value, headers=headers)
+        return len(value)
+
+    def send_end(self, epoch: int) -> None:
+        value, headers = end_record(epoch)
+        self._send(self._topics.minibatches, value, headers=headers)
+
+    def send_dead_letter(self, rejected: Rejected) -> None:
+        letter = dead_letter(rejected)
+        self._send(self._topics.dead_letter, letter.value, key=letter.key, headers=letter.headers)
+
+    def send_mark(self, mark: ClockMark) -> None:
+        self._send(self._topics.clock, mark.encode(), delivered=self._note_mark)
+
+    def send_cut(self, data: bytes, number: int, stale_chunks: int) -> CutPlace:
+        first: list[int] = []
+        chunks = to_chunks(data, number, self._chunk_bytes)
+        for index, chunk in enumerate(chunks):
+            self._send(self._topics.cuts, chunk, key=chunk_key(self._partition, index), delivered=first.append)
+        for index in range(len(chunks), stale_chunks):
+            self._send(self._topics.cuts, None, key=chunk_key(self._partition, index))
+        self._flush()
+        return CutPlace(first_offset=min(first), chunks=len(chunks))
+
+    def commit(self, progress: Progress) -> int:
+        # Without transactions order is all there is: progress is written after everything else has arrived.
+        self._flush()
+        self._send(self._topics.cuts, progress.encode(), key=progress_key(self._partition))
+        self._flush()
+        return self._committed()
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def _committed(self) -> int:
+        self.open_bytes = 0
+        mark, self._last_mark = self._last_mark, -1
+        return mark
+
+    def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        delivered: Callable[[int], None] | None = None,
+    ) -> None:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._failure = self._failure or error
+            elif delivered is not None:
+                delivered(offset_of(message))
+
+        self.open_bytes += len(value or b"") + len(key or b"")
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, self._partition, on_delivery=on_delivery, headers=list(headers)
+                )
+            except BufferError:
+                # librdkafka's queue is full: deliver, then go on. This is where back-pressure starts.
+                self._producer.poll(0.1)
+                self._check()
+            except KafkaException as error:
+                raise failure(error.args[0], self._partition) from error
+            else:
+                self._producer.poll(0)
+                return
+
+    def _flush(self) -> None:
+        left = self._producer.flush(_TIMEOUT_MS / 1000)
+        self._check()
+        if left:
+            raise RetryableError(f"{left} records of partition {self._partition} were not taken in {_TIMEOUT_MS} ms")
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise failure(self._failure, self._partition)
+
+    def _note_mark(self, offset: int) -> None:
+        self._last_mark = max(self._last_mark, offset)
+
+
+class TransactionalOutlet(PlainOutlet):
+    """Exactly once: everything between two commits becomes visible together, from one owner of the partition only."""
+
+    def __init__(self, partition: int, producer: Producer, topics: TopicsConfig, config: WorkerConfig) -> None:
+        super().__init__(partition, producer, topics, config)
+        self._open = False
+        self._attempt(lambda: producer.init_transactions(_TIMEOUT_MS / 1000))
+
+    def commit(self, progress: Progress) -> int:
+        self._send(self._topics.cuts, progress.encode(), key=progress_key(self._partition))
+        self._flush()
+        self._attempt(lambda: self._producer.commit_transaction(_TIMEOUT_MS / 1000))
+        self._open = False
+        return self._committed()
+
+    def close(self) -> None:
+        # What is not committed is aborted by the next owner's init_transactions; asking the broker now only saves time.
+        super().close()
+        if self._open:
+            try:
+                self._producer.abort_transaction(1)
+            except KafkaException:
+                self._open = False
+
+    def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        delivered: Callable[[int], None] | None = None,
+    ) -> None:
+        if not self._open:
+            self._attempt(self._producer.begin_transaction)
+            self._open = True
+        super()._send(topic, value, key=key, headers=headers, delivered=delivered)
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """Run a transactional step; librdkafka says itself when the same call may simply be repeated."""
+        for _ in range(_RETRIES):
+            try:
+                return step()
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise failure(error.args[0], self._partition) from error
+                self._producer.poll(0.1)
+        raise RetryableError(f"Kafka did not finish a transaction of partition {self._partition}")
+
+
+def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config: WorkerConfig) -> PlainOutlet:
+    """The outlet of a partition; older writers of the partition are fenced from here on."""
+    name = config.transactional_id(partition)
+    settings: dict[str, object] = {
+        "linger.ms": 5,
+        "queue.buffering.max.kbytes": 2 * config.max_transaction_bytes // 1024,
+    }
+    if not kafka.plain:
+        settings["transaction.timeout.ms"] = _TIMEOUT_MS
+    producer = client.producer(
+        kafka,
+        client_id=name,
+        transactional_id=None if kafka.plain else name,
+        # Mini-batches and cuts are compressed already.
+        compression="none",
+        max_message_bytes=topics.max_message_bytes,
+        extra=settings,
+    )
+    return (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
+
+
+def failure(error: KafkaError, partition: int) -> Exception:
+    """What a Kafka error means for the partition."""
+    if error.code() in _FENCED or "fenced" in str(error).lower():
+        return FencedError(f"another worker has taken over partition {partition}: {error.str()}")
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return ConfigError(f"partition {partition}: {error.str()}; raise topics.max_message_bytes on the broker too")
+    return RetryableError(f"Kafka failed for partition {partition}: {error.str()}")

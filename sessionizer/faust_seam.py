@@ -1,0 +1,339 @@
+"""The seam to Faust: whole fetched batches of one topic go to a handler, past Faust's one-coroutine-per-event path.
+
+Owns every use of Faust's private names (faust-streaming 0.15.3, pinned exactly) and all that a Faust worker means
+here: group membership, assignment, rebalancing, timers, web, signals. Never decodes, never decides, never keeps an
+offset: positions come from the handler, which has them from its cuts.
+
+What differs from a stock worker, and where:
+    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists
+    positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered
+    commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
+                superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
+    consumer    `_create_worker_consumer` gives it our security settings, committed reads and an even assignment
+    producer    not started: what is emitted goes through the partitions' own transactional producers
+    shutdown    `on_stop` drains the handler while the group still counts us in; a second signal quits at once
+
+Only one topic is subscribed. Clock marks are read by each partition itself, so no two topics have to be assigned
+alike: Faust's round-robin assignor would not do that when the workers do not divide the partitions.
+"""
+
+# Faust's methods are overridden with the signatures they have: loosely typed, and reaching for private names.
+# ruff: noqa: ANN401, SLF001
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import aiokafka
+import faust
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from faust.app.base import BootStrategy
+from faust.transport.drivers import aiokafka as driver
+from faust.types import AppT
+from faust.worker import Worker
+
+from sessionizer.worker_config import WorkerConfig
+from streams.events.record import Record
+from streams.kafka.client import KafkaConfig
+
+INTERRUPTED = 130
+_POLL_S = 0.2
+_PAUSED_S = 0.02
+_HEARTBEATS = 3
+"""Heartbeats per session timeout."""
+
+
+class BulkHandler(Protocol):
+    """Who gets the records. All methods are called on the event loop and must return at once, or be awaited."""
+
+    def assigned(self, partitions: set[int]) -> None:
+        """These are ours now, and no others."""
+
+    async def revoked(self) -> None:
+        """None are ours any more: finish them; return when nothing of them is left, or time is up."""
+
+    def starts(self) -> dict[int, int]:
+        """Partitions to be read from these offsets from now on; each is named once."""
+
+    def wants(self) -> set[int]:
+        """Partitions that may be fetched now."""
+
+    def take(self, partition: int, records: Sequence[Record]) -> None:
+        """Records in offset order."""
+
+    def caught_up(self, lags: Mapping[int, int]) -> None:
+        """How many records each fetched partition still has that were not handed over."""
+
+    def finished(self) -> Mapping[int, int]:
+        """Next offset to commit of each partition."""
+
+    def commit_failed(self, error: Exception) -> None:
+        """A commit for the observers failed."""
+
+    def done(self) -> bool:
+        """Whether the worker should stop: everything is finished, or something failed."""
+
+
+def _bulk(app: AppT) -> BulkApp:
+    """Faust passes its own base type around; the app is always ours."""
+    assert isinstance(app, BulkApp)
+    return app
+
+
+class BulkConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread around a consumer with our settings."""
+
+    def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:  # noqa: ARG002  (Faust's signature)
+        app = _bulk(self.app)
+        config = app.worker_config
+        self._assignor = RoundRobinPartitionAssignor
+        return aiokafka.AIOKafkaConsumer(
+            **app.kafka.aiokafka(),
+            client_id=f"{config.app}-{config.instance or os.getpid()}",
+            group_id=config.app,
+            group_instance_id=config.instance,
+            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            enable_auto_commit=False,
+            # Only until the handler has named the position; nothing is handed over before.
+            auto_offset_reset="earliest",
+            isolation_level="read_uncommitted" if app.kafka.plain else "read_committed",
+            max_poll_records=config.max_poll_records,
+            max_partition_fetch_bytes=config.max_fetch_bytes,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.session_timeout_ms // _HEARTBEATS,
+            rebalance_timeout_ms=max(config.session_timeout_ms, 2 * config.drain_ms),
+            # Polling goes on while partitions are full, so a long pause is never a dead worker.
+            max_poll_interval_ms=max(300_000, 4 * config.drain_ms),
+        )
+
+
+class BulkConsumer(driver.Consumer):
+    """Hands `{partition: records}` to the app's handler."""
+
+    def _new_consumer_thread(self) -> BulkConsumerThread:
+        return BulkConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        # Eager rebalancing: whatever is revoked, all of it is. Flow stops first, so nothing is handed over meanwhile.
+        self.stop_flow()
+        await _bulk(self.app).handler.revoked()
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[Any], generation_id: int = 0) -> None:
+        await super().on_partitions_assigned(assigned, generation_id)
+        _bulk(self.app).handler.assigned({tp.partition for tp in assigned if tp.topic == _bulk(self.app).bulk_topic})
+
+    async def perform_seek(self) -> None:
+        """Faust would go to the group's commits, perhaps after the handler has named a position."""
+
+    def verify_event_path(self, now: float, tp: Any) -> None:
+        """Faust looks at its streams, which see none of our records; lag and liveness are the handler's."""
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        handler: BulkHandler = _bulk(self.app).handler
+        try:
+            while not (self._stopped.is_set() or fetcher._stopped.is_set()):
+                if not self.flow_active:
+                    await self.wait(self.can_resume_flow.wait())
+                    continue
+                self._seek_to(handler.starts())
+                active = self._tps(handler.wants())
+                if handler.done():
+                    _bulk(self.app).request_stop()
+                if active:
+                    self._hand_over(await self._getmany(active, _POLL_S), active)
+                    await asyncio.sleep(0)
+                else:
+                    await asyncio.sleep(_PAUSED_S)
+        except self.consumer_stopped_errors:
+            if not self.app.should_stop:
+                raise
+        except asyncio.CancelledError:
+            if not self.app.should_stop:
+                raise
+
+    def _hand_over(self, records: Mapping[Any, Sequence[Record]], active: set[Any]) -> None:
+        handler: BulkHandler = _bulk(self.app).handler
+        if not self.flow_active:
+            return
+        # A partition that asked for another position meanwhile gets nothing from the old one.
+        moved = handler.starts()
+        self._seek_to(moved)
+        wanted = handler.wants() - moved.keys()
+        for tp, found in records.items():
+            if tp.partition in wanted:
+                handler.take(tp.partition, found)
+        handler.caught_up({tp.partition: lag for tp in active if (lag := self._lag(tp)) is not None})
+
+    def _seek_to(self, positions: Mapping[int, int]) -> None:
+        assigned = self.assignment()
+        for partition, offset in positions.items():
+            tp = TopicPartition(_bulk(self.app).bulk_topic, partition)
+            if tp in assigned:
+                self._thread.seek(tp, offset)
+
+    def _tps(self, partitions: set[int]) -> set[Any]:
+        wanted = {TopicPartition(_bulk(self.app).bulk_topic, partition) for partition in partitions}
+        return wanted & self.assignment()
+
+    def _lag(self, tp: Any) -> int | None:
+        """Records after the position; None before the first fetch has told where the partition ends."""
+        subscription = self._thread._ensure_consumer()._subscription.subscription
+        assignment = subscription.assignment if subscription else None
+        if assignment is None or tp not in assignment.tps:
+            return None
+        state = assignment.state_value(tp)
+        end = state.highwater if _bulk(self.app).kafka.plain else state.lso
+        return None if end is None or not state.has_valid_position else max(0, end - state.position)
+
+    async def _commit_tps(self, tps: Any, start_new_transaction: bool) -> bool:  # noqa: ARG002, FBT001  (Faust's signature)
+        assigned = self.assignment()
+        offsets = {
+            TopicPartition(_bulk(self.app).bulk_topic, p): offset
+            for p, offset in _bulk(self.app).handler.finished().items()
+        }
+        new = {tp: o for tp, o in offsets.items() if tp in assigned and (self._committed_offset[tp] or 0) < o}
+        if not new or self.app.rebalancing:
+            return False
+        try:
+            wrapped = {tp: OffsetAndMetadata(offset, "") for tp, offset in new.items()}
+            await self._thread.call_thread(self._thread._ensure_consumer().commit, wrapped)
+        except KafkaError as error:
+            _bulk(self.app).handler.commit_failed(error)
+            return False
+        self._committed_offset.update(new)
+        return True
+
+
+class BulkTransport(driver.Transport):
+    """Makes our consumer."""
+
+    Consumer: ClassVar[Any] = BulkConsumer
+
+
+class BulkBoot(BootStrategy):
+    """Starts everything but Faust's own producer."""
+
+    enable_kafka_producer = False
+
+
+class BulkApp(faust.App):
+    """A Faust app that reads one topic in bulk."""
+
+    BootStrategy = BulkBoot
+
+    handler: BulkHandler
+    kafka: KafkaConfig
+    worker_config: WorkerConfig
+    bulk_topic: str
+    worker: BulkWorker | None = None
+
+    def _new_transport(self) -> BulkTransport:
+        return BulkTransport(self.conf.broker_consumer, self, loop=self.loop)
+
+    async def on_stop(self) -> None:
+        # The group still counts us in: nobody else starts on these partitions before they are finished.
+        self.consumer.stop_flow()
+        await self.handler.revoked()
+        await super().on_stop()
+
+    def request_stop(self) -> None:
+        """Stop the worker as a signal would."""
+        if self.worker is not None:
+            self.worker.stop_soon()
+
+
+class BulkWorker(Worker):
+    """Leaves logging and stdout alone; a second signal quits."""
+
+    def stop_soon(self) -> None:
+        """Drain and stop; once."""
+        if not self._signal_stop_time:
+            self._signal_stop_time = self.loop.time()
+            self._signal_stop_future = asyncio.ensure_future(self.stop())
+
+    def _on_sigterm(self) -> None:
+        self._quit_or_stop()
+
+    def _on_sigint(self) -> None:
+        self._quit_or_stop()
+
+    def _quit_or_stop(self) -> None:
+        if self._signal_stop_time:
+            # Nothing is lost: what is not committed is made again.
+            os._exit(INTERRUPTED)
+        self.stop_soon()
+
+
+def build_app(
+    handler: BulkHandler,
+    kafka: KafkaConfig,
+    topic: str,
+    config: WorkerConfig,
+    *,
+    directory: Path,
+    web_port: int = 0,
+) -> BulkApp:
+    """The app that gives `handler` the records of `topic`. `web_port` 0: no web server.
+
+    Makes the event loop of this thread: Faust's services bind themselves to the one they find when they are made.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    app = BulkApp(
+        config.app,
+        loop=loop,
+        broker="kafka://" + kafka.bootstrap,
+        datadir=directory,
+        web_enabled=web_port > 0,
+        web_port=web_port or None,
+        web_bind="127.0.0.1",
+        # No topics of Faust's own: no leader, no tables, nothing declared.
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        broker_commit_interval=max(0.5, config.commit_every_ms / 1000),
+        broker_session_timeout=config.session_timeout_ms / 1000,
+        broker_heartbeat_interval=config.session_timeout_ms / 1000 / _HEARTBEATS,
+        autodiscover=False,
+    )
+    app.handler, app.kafka, app.worker_config, app.bulk_topic = handler, kafka, config, topic
+    source = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+    async def subscription(stream: Any) -> None:
+        # Keeps the topic subscribed. Its records go to the handler, so this stream stays empty.
+        async for _ in stream:
+            raise AssertionError("a record took the way past the handler")
+
+    app.agent(source, name="bulk")(subscription)
+    app.finalize()
+    return app
+
+
+def run_worker(app: BulkApp) -> None:
+    """Run until a signal or the handler's `done`; raises what made the worker crash."""
+    worker = BulkWorker(
+        app,
+        loop=app.loop,
+        quiet=True,
+        stdout=sys.stderr,
+        stderr=sys.stderr,
+        redirect_stdouts=False,
+        override_logging=False,
+    )
+    worker.spinner = None
+    app.worker = worker
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as exit_:
+        if exit_.code:
+            raise RuntimeError("the Faust worker failed; its log has the reason") from (exit_.__cause__ or exit_)

@@ -1,0 +1,295 @@
+"""The sessionizer's process: partitions in threads of their own behind a Faust worker.
+
+Owns the wiring (decoder → core → outlet), the threads, what waits between the event loop and them, and the summary.
+Never decides what an event means, and touches no private name of Faust.
+
+Threads: each assigned partition has one, which owns its core, its producer and its consumer alone; so a partition
+that waits for Kafka holds up no other one, and nothing heavy or blocking runs on the event loop. The loop only
+fetches and passes record lists on; when a partition's queue is full it is not fetched, while polling goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sessionizer.account import Account
+from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.core import PartitionCore
+from sessionizer.emit import open_outlet
+from sessionizer.faust_seam import build_app, run_worker
+from sessionizer.outlet import FencedError
+from sessionizer.partition import Makers, Partition
+from sessionizer.recovery import KafkaJournal
+from sessionizer.reporting import PartitionReport
+from sessionizer.worker_config import WorkerConfig
+from streams.errors import RetryableError
+from streams.events.decode import EventDecoder
+from streams.events.record import Record
+from streams.events.schema import EventSchema
+from streams.kafka.client import KafkaConfig
+from streams.kafka.topics import TopicsConfig
+from streams.metrics import Reporter
+
+TICK_S = 0.05
+"""How soon a clock mark is seen by a partition that has nothing to do."""
+
+Log = Callable[[str, Mapping[str, object]], None]
+"""Takes an event's name and its fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything a worker is made of."""
+
+    kafka: KafkaConfig
+    topics: TopicsConfig
+    schema: EventSchema
+    session: SessionConfig
+    batch: BatchConfig
+    worker: WorkerConfig
+    reporter: Reporter
+    now_ms: Callable[[], int]
+    """The wall clock, for what is decided by it."""
+    log: Log
+
+    def partition(self, partition: int) -> Partition:
+        """Recover one partition; fences every older owner."""
+        makers = Makers(
+            outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
+            journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
+            core=lambda cut, offset: self._core(partition, cut, offset),
+            decoder=EventDecoder(self.schema),
+        )
+        report = PartitionReport(self.reporter, partition)
+        return Partition(
+            partition, makers, self.worker, report, now_ms=self.now_ms, lateness_ms=self.session.lateness_ms
+        )
+
+    def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
+        if cut is not None:
+            return PartitionCore.restore(self.schema, self.session, self.batch, cut)
+        core = PartitionCore(self.schema, self.session, self.batch, partition)
+        core.next_offset = offset
+        return core
+
+
+@dataclass(slots=True)
+class State:
+    """What the event loop may know of a partition, replaced as a whole by the partition's thread."""
+
+    committed_offset: int = 0
+    ended: bool = False
+    held: int = 0
+    account: Account = field(default_factory=Account)
+
+
+class PartitionThread:
+    """A partition at work until it is stopped, moves away or fails."""
+
+    def __init__(self, partition: int, job: Job) -> None:
+        self.partition = partition
+        self.state = State()
+        self.failure: BaseException | None = None
+        self.fenced_ms = -1
+        """When another worker was found to own the partition; -1: not."""
+        self.lag: int | None = None
+        """Records of the topic that were not handed over yet, once known."""
+        self._job = job
+        self._inbox: deque[Sequence[Record]] = deque()
+        self._queued = 0
+        self._start: int | None = None
+        self._started = False
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
+        self._thread.start()
+
+    def take_start(self) -> int | None:
+        """The offset to read from, once after each recovery."""
+        with self._changed:
+            start, self._start = self._start, None
+            self._started = self._started or start is not None
+            return start
+
+    @property
+    def wants(self) -> bool:
+        """Whether more records may come."""
+        return self._started and self._start is None and self._queued < self._job.worker.max_queue_records
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Queue records; ignored while the partition is recovering."""
+        with self._changed:
+            if self._started and self._start is None:
+                self._inbox.append(records)
+                self._queued += len(records)
+                self._changed.notify()
+
+    def stop(self) -> None:
+        """Ask for the last transaction and cut; `join` waits for them."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether the thread has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._work()
+            except RetryableError as error:
+                self._job.reporter.count("recd_commit_failures_total")
+                self._job.log("partition will be recovered", {"partition": self.partition, "error": str(error)})
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, self._job.worker.retry_ms / 1000)
+            except FencedError as error:
+                self.fenced_ms = self._job.now_ms()
+                self._job.log("partition was taken over", {"partition": self.partition, "error": str(error)})
+                return
+            except BaseException as error:  # noqa: BLE001  (whatever it is, the worker must stop and say so)
+                error.add_note(f"partition {self.partition} of {self._job.topics.interactions}")
+                self.failure = error
+                return
+
+    def _work(self) -> None:
+        partition = self._job.partition(self.partition)
+        try:
+            with self._changed:
+                self._inbox.clear()
+                self._queued = 0
+                self._start = partition.start_offset
+                self._started = False
+            while not self._stopping:
+                records = self._next()
+                if records:
+                    partition.feed(records)
+                partition.tick(caught_up=self.lag == 0 and not self._inbox)
+                self._publish(partition)
+            partition.finish()
+            self._publish(partition)
+        finally:
+            partition.close()
+
+    def _next(self) -> Sequence[Record]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
+            if not self._inbox or self._stopping:
+                return ()
+            records = self._inbox.popleft()
+            self._queued -= len(records)
+            return records
+
+    def _publish(self, partition: Partition) -> None:
+        core = partition.core
+        self.state = State(partition.committed_offset, partition.ended, core.held, Account() + core.account)
+        if self.lag is not None:
+            partition.report.fetch_lag(self.lag + self._queued)
+
+
+class Fleet:
+    """The partitions of this worker: the handler behind the seam."""
+
+    def __init__(self, job: Job, *, exit_at_end: bool) -> None:
+        self._job = job
+        self._exit_at_end = exit_at_end
+        self._threads: dict[int, PartitionThread] = {}
+        self.last: dict[int, State] = {}
+        """State of the partitions that were held last, after they were finished."""
+        self.failure: BaseException | None = None
+
+    def assigned(self, partitions: set[int]) -> None:
+        self._job.reporter.count("recd_rebalances_total")
+        self._job.log("partitions assigned", {"partitions": sorted(partitions)})
+        for partition in partitions - self._threads.keys():
+            self._threads[partition] = PartitionThread(partition, self._job)
+
+    async def revoked(self) -> None:
+        threads, self._threads = self._threads, {}
+        if not threads:
+            return
+        for thread in threads.values():
+            thread.stop()
+        await asyncio.to_thread(self._join, list(threads.values()))
+        self.last = {partition: thread.state for partition, thread in threads.items()}
+        self._look_for_failure(threads)
+
+    def _join(self, threads: list[PartitionThread]) -> None:
+        until_ms = self._job.now_ms() + self._job.worker.drain_ms
+        for thread in threads:
+            if not thread.join(max(0, until_ms - self._job.now_ms()) / 1000):
+                # Its transaction stays open until the next owner aborts it; nothing is lost, it is only made again.
+                self._job.log("partition was not finished in time", {"partition": thread.partition})
+
+    def starts(self) -> dict[int, int]:
+        found = {partition: thread.take_start() for partition, thread in self._threads.items()}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def wants(self) -> set[int]:
+        return {partition for partition, thread in self._threads.items() if thread.wants}
+
+    def take(self, partition: int, records: Sequence[Record]) -> None:
+        self._threads[partition].put(records)
+
+    def caught_up(self, lags: Mapping[int, int]) -> None:
+        for partition, lag in lags.items():
+            if partition in self._threads:
+                self._threads[partition].lag = lag
+
+    def finished(self) -> Mapping[int, int]:
+        states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
+        return {partition: state.committed_offset for partition, state in states.items()}
+
+    def commit_failed(self, error: Exception) -> None:
+        self._job.reporter.count("recd_commit_failures_total")
+        self._job.log("offsets were not committed; the next commit will", {"error": str(error)})
+
+    def done(self) -> bool:
+        self._look_for_failure(self._threads)
+        if self.failure is not None:
+            return True
+        return self._exit_at_end and bool(self._threads) and all(t.state.ended for t in self._threads.values())
+
+    def _look_for_failure(self, threads: Mapping[int, PartitionThread]) -> None:
+        for thread in threads.values():
+            self.failure = self.failure or thread.failure
+            waited_ms = self._job.now_ms() - thread.fenced_ms if thread.fenced_ms >= 0 else 0
+            if waited_ms > 3 * self._job.worker.session_timeout_ms:
+                name = self._job.worker.transactional_id(thread.partition)
+                self.failure = self.failure or FencedError(
+                    f"partition {thread.partition} is ours in group {self._job.worker.app}, but another process writes as "
+                    f"{name}; stop it, or give it another worker.app"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a worker leaves behind."""
+
+    partitions: list[int]
+    """Held when it stopped."""
+    ended: bool
+    """Whether all of them had reached their end marks."""
+    held: int
+    account: Account
+
+
+def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int = 0) -> Summary:
+    """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
+    fleet = Fleet(job, exit_at_end=exit_at_end)
+    app = build_app(fleet, job.kafka, job.topics.interactions, job.worker, directory=directory, web_port=web_port)
+    run_worker(app)
+    if fleet.failure is not None:
+        raise fleet.failure
+    states = fleet.last
+    account = sum((state.account for state in states.values()), Account())
+    held = sum(state.held for state in states.values())
+    account.check(held)
+    ended = bool(states) and all(state.ended for state in states.values())
+    return Summary(partitions=sorted(states), ended=ended, held=held, account=account)

@@ -1,0 +1,42 @@
+"""A real worker on a real Kafka gives what the core gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sessionizer.shell.town import town
+from tests.sessionizer.shell.world import events, identities, records, reference
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_emits_the_batches_of_an_undisturbed_core_and_ends_at_its_marks(kafka: str, tmp_path: Path) -> None:
+    pairs = [events(2_000, seed=1), events(1_500, seed=2), []]
+    with town(kafka, "worker-plain-run", tmp_path, partitions=3) as place:
+        for partition, some in enumerate(pairs):
+            place.produce(partition, some)
+            place.end(partition, len(some))
+        summary = place.summary(place.start())
+        assert summary["ended"]
+        assert summary["held"] == 0
+        assert summary["partitions"] == [0, 1, 2]
+        for partition, some in enumerate(pairs):
+            expected, core = reference(records(some, partition), partition)
+            assert identities(place.batches(partition)) == identities(expected)
+            assert place.ends(partition) == 1
+        letters = [m for p in range(3) for m in place.read(place.topics.dead_letter, p)]
+        assert len(letters) == sum(len(some) // 97 for some in pairs)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_is_started_again_after_the_end_adds_nothing(kafka: str, tmp_path: Path) -> None:
+    some = events(500, seed=3)
+    with town(kafka, "worker-twice", tmp_path) as place:
+        place.produce(0, some)
+        place.end(0, len(some))
+        first = place.summary(place.start())
+        before = identities(place.batches(0))
+        assert place.summary(place.start()) == first
+        assert identities(place.batches(0)) == before
+        assert place.ends(0) == 1
