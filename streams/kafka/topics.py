@@ -115,7 +115,8 @@ def ensure(admin: AdminClient, config: TopicsConfig, *, plain: bool = False, tim
         _create(admin, config, missing, plain=plain, timeout_ms=timeout_ms)
         _wait_for_leaders(admin, config, timeout_ms)
         if not plain:
-            _check_settings(admin, config, [name for name in config.names if name in existing], timeout_ms)
+            # All of them: one that another process has just made may not have been listed above.
+            _check_settings(admin, config, timeout_ms)
     except KafkaException as error:
         raise RetryableError(f"Kafka did not answer while topics were prepared: {error.args[0]}") from error
 
@@ -169,10 +170,8 @@ def _check_partitions(config: TopicsConfig, name: str, partitions: int) -> None:
     )
 
 
-def _check_settings(admin: AdminClient, config: TopicsConfig, names: list[str], timeout_ms: int) -> None:
-    if not names:
-        return
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+def _check_settings(admin: AdminClient, config: TopicsConfig, timeout_ms: int) -> None:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in config.names]
     for resource, future in admin.describe_configs(resources, request_timeout=timeout_ms / 1000).items():
         found = {name: str(entry.value) for name, entry in future.result(timeout_ms / 1000).items()}
         wrong = wrong_settings(config, resource.name, found)

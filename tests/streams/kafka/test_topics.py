@@ -1,0 +1,91 @@
+"""Topics are made as the promises need them, and refused where they are not."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from streams.errors import ConfigError
+from streams.kafka import client, topics
+from streams.kafka.client import KafkaConfig
+from streams.kafka.topics import TopicsConfig
+
+
+def test_names_derive_from_two() -> None:
+    config = TopicsConfig(interactions="a", minibatches="b")
+    assert config.names == ("a", "b", "a-dead-letter", "a-clock", "b-cuts")
+
+
+def test_two_topics_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="same name"):
+        TopicsConfig(interactions="a", minibatches="a")
+
+
+def test_a_topic_made_by_us_is_as_we_want_it() -> None:
+    config = TopicsConfig()
+    for name in config.names:
+        assert topics.wrong_settings(config, name, config.settings(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact"),
+        ("retention.ms", "604800000"),
+        ("retention.bytes", "1000"),
+        ("max.message.bytes", "1048588"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("message.timestamp.after.max.ms", "3600000"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_the_command_that_mends_it(name: str, value: str) -> None:
+    config = TopicsConfig()
+    (told,) = topics.wrong_settings(config, "interactions", config.settings("interactions") | {name: value})
+    assert f"{name}={value}" in told
+    assert f"--entity-name interactions --add-config {name}={config.settings('interactions')[name]}" in told
+
+
+def test_a_retention_that_was_asked_for_is_no_mistake() -> None:
+    config = TopicsConfig(retention_ms=1000)
+    settings = config.settings("interactions")
+    assert topics.wrong_settings(config, "interactions", settings | {"retention.ms": "2000"}) == []
+    assert topics.wrong_settings(config, "interactions", settings | {"retention.ms": "999"}) != []
+
+
+@pytest.fixture
+def admin(kafka: str) -> AdminClient:
+    return client.admin(KafkaConfig(bootstrap=kafka))
+
+
+@pytest.mark.integration
+def test_topics_are_made_once_and_found_again(admin: AdminClient) -> None:
+    config = TopicsConfig(interactions="topics-once", minibatches="topics-once-out", partitions=3)
+    topics.ensure(admin, config)
+    topics.ensure(admin, config)
+    found = admin.list_topics(timeout=10).topics
+    assert [len(found[name].partitions) for name in config.names] == [3] * 5
+
+
+@pytest.mark.integration
+def test_another_number_of_partitions_is_refused(admin: AdminClient) -> None:
+    topics.ensure(admin, TopicsConfig(interactions="topics-count", minibatches="topics-count-out", partitions=2))
+    wrong = TopicsConfig(interactions="topics-count", minibatches="topics-count-out", partitions=4)
+    with pytest.raises(ConfigError, match=r"has 2 partitions but topics\.partitions is 4"):
+        topics.ensure(admin, wrong)
+
+
+@pytest.mark.integration
+def test_a_topic_that_expires_is_refused(admin: AdminClient) -> None:
+    made = admin.create_topics([NewTopic("topics-expire", num_partitions=1, config={"retention.ms": "60000"})])
+    made["topics-expire"].result(10)
+    config = TopicsConfig(interactions="topics-expire", minibatches="topics-expire-out", partitions=1)
+    with pytest.raises(ConfigError, match=r"retention\.ms=60000.*expire"):
+        topics.ensure(admin, config)
+
+
+@pytest.mark.integration
+def test_more_copies_than_brokers_are_refused_by_name(admin: AdminClient) -> None:
+    config = TopicsConfig(interactions="topics-copies", minibatches="topics-copies-out", replication=3)
+    with pytest.raises(ConfigError, match=r"topics\.replication = 3"):
+        topics.ensure(admin, config)
