@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 OLD_MS = 874_724_710_000
 """September 1997: the first rating of MovieLens-100K."""
-QUIET = {"log_level": 0}
+QUIET = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
 
 
 def create_topic(bootstrap: str, topic: str, copies: int = 1) -> None:
