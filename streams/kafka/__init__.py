@@ -1,8 +1,14 @@
 """The Kafka side of the streams package.
 
 client        configuration, security, builders of producers, consumers and admin clients
+reach         whether Kafka answers and lets us in, told with the settings that may be wrong
 topics        what each topic must look like, creation and checks
+headers       names of the record headers that recd writes
+end_record    the record that ends an epoch of a mini-batch partition
 dead_letter   records that can never be used, with reason and position
-ingest        files into the interactions topic
+ingest        files into the interactions topic: start here
+outbox        sends events and dead letters and knows the fate of each
+pace          how fast events are sent
+offsets       where partitions begin and end
 lag           fetch, held and commit lag
 """

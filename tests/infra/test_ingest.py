@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,22 @@ def test_bad_usage_is_told_and_nothing_is_sent(
 ) -> None:
     assert cli.run(["ingest", str(tmp_path / "missing.csv"), *extra, *arguments(kafka, tmp_path)]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_ctrl_c_says_what_is_in_kafka_and_leaves_with_130(kafka: str, tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("user,item,stars,t\n" + "".join(f"{i},1,3,{1_700_000_000 + i}\n" for i in range(5000)))
+    command = [sys.executable, "-m", "infra.cli", "ingest", str(file), "--rate", "50", "--json"]
+    command += arguments(kafka, tmp_path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        # The first line of progress: events are under way.
+        assert json.loads(running.stdout.readline())["event"] == "progress"
+        running.send_signal(signal.SIGINT)
+        summary = json.loads(running.stdout.read().splitlines()[-1])
+        told = running.stderr.read()
+        assert running.wait(30) == 130
+    assert (summary["ok"], summary["exit_reason"]) == (False, "interrupted")
+    assert 0 < summary["produced"] < 5000
+    assert f"interrupted: {summary['produced']} events and 0 dead letters are in Kafka" in told
