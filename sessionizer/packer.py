@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from sessionizer import cut
 from streams.events.event import EventBatch, ListColumn
+from streams.events.ids import NO_ID
 from streams.events.schema import EventSchema
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
-from streams.ikjt.jagged import Jagged
+from streams.ikjt.jagged import Jagged, offsets_of
 from streams.minibatch import Lineage, MiniBatch
 
 I64 = npt.NDArray[np.int64]
@@ -163,8 +164,9 @@ class Packer:
 
 
 def _one_id_each(ids: I64) -> ListColumn:
-    n = len(ids)
-    return ListColumn(rows=Jagged(ids, np.arange(n + 1)), index=np.arange(n, dtype=np.int32))
+    """A row of one id an event; an empty row where an optional feature is missing."""
+    there = ids != NO_ID
+    return ListColumn(rows=Jagged(ids[there], offsets_of(there)), index=np.arange(len(ids), dtype=np.int32))
 
 
 def group_of(name: str, columns: dict[str, ListColumn]) -> Ikjt:

@@ -3,6 +3,7 @@
 errors        the exception families of this package
 strict        how every configuration dataclass is validated
 events/       event schema, columns of events, decoding (pure)
+files/        logs in files, line by line, in event-time order
 ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
 minibatch     session-clustered samples with their lineage (pure)
 clock_mark    what the wall clock decided, written down (pure)

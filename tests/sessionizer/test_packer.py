@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from sessionizer.config import SessionConfig
 from sessionizer.packer import group_of
+from streams.clock_mark import ClockMark, MarkKind
 from streams.events.event import ListColumn
+from streams.events.ids import NO_ID
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged
-from tests.sessionizer.events import batches_of, new_core, run, streams
+from tests.sessionizer.events import batches_of, columns, new_core, run, streams
 from tests.sessionizer.oracle import Ev
 
 lists = st.lists(st.lists(st.integers(0, 2), max_size=2), min_size=1, max_size=6)
@@ -50,3 +52,14 @@ def test_a_full_batch_leaves_at_once() -> None:
     batches = batches_of(run(core, [Ev(1000, 1, 7), Ev(1001, 2, 7), Ev(2000, 3, 8)]))
     assert [batch.lineage.offset.tolist() for batch in batches] == [[0, 1], [2]]
     assert [batch.watermark_ms for batch in batches] == [1011, 2010]
+
+
+def test_a_missing_optional_id_is_an_empty_row() -> None:
+    core = new_core(SessionConfig(gap_ms=10, lateness_ms=0), batch_samples=2)
+    events = columns([Ev(1000, 1, 7, item=100), Ev(1001, 2, 7, item=101)])
+    events.ids[1, 1] = NO_ID
+    effects = core.feed(events, rejected=0, next_offset=2)
+    effects += core.apply(ClockMark(partition=0, after_offset=2, kind=MarkKind.END))
+    (batch,) = batches_of(effects)
+    (item,) = [group for group in batch.groups if group.group == "item"]
+    assert item.expand()["item"].to_lists() == [[100], []]
