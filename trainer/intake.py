@@ -49,7 +49,8 @@ class Intake:
         self._due = start.next_sequence if start else None
         self._ordered = ordered
         self.duplicates = 0
-        self.ended_epoch = -1
+        # Without order a start may lie behind the end record: the end of the log is then the end.
+        self.ended_epoch = -1 if ordered else 0
         """Epoch whose end record was the last thing delivered; -1 while mini-batches may follow."""
 
     def accepts(self, sequence: int, offset: int) -> bool:

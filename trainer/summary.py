@@ -31,6 +31,8 @@ class Run:
 
     def settle(self, prepared: Prepared, verdict: Verdict, now_ms: int, reporter: Reporter) -> None:
         """A step is done."""
+        for table, ids in prepared.tensors.counts.out_of_range.items():
+            reporter.count("recd_ids_out_of_range_total", ids, table=table)
         if verdict is not Verdict.LEARNED:
             reporter.count("recd_skipped_batches_total", len(prepared.entries), reason=verdict.name.lower())
             return

@@ -112,7 +112,9 @@ def _bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
 def _topic_id(kafka: KafkaConfig, name: str) -> str:
     if kafka.plain:
         return ""
-    futures: Mapping[str, Any] = admin(kafka).describe_topics(TopicCollection([name]), request_timeout=_CALL_S)
+    # Held in a name: an admin client that is let go takes its unanswered requests with it.
+    asking = admin(kafka)
+    futures: Mapping[str, Any] = asking.describe_topics(TopicCollection([name]), request_timeout=_CALL_S)
     try:
         return str(futures[name].result().topic_id)
     except KafkaException as error:

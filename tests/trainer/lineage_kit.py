@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +86,9 @@ def topic(batches: int = 6, partitions: int = 2) -> dict[int, list[MiniBatch]]:
     return {number: [mini_batch(number, sequence) for sequence in range(batches)] for number in range(partitions)}
 
 
-def config(directory: Path, **checkpoint: int | bool) -> TrainerConfig:
+def config(
+    directory: Path, *, every_steps: int = 1000, background: bool = False, lease_wait_ms: int = 5_000
+) -> TrainerConfig:
     """A small trainer on one thread; steps of two mini-batches."""
     return TrainerConfig(
         kafka=KafkaConfig(),
@@ -96,7 +97,9 @@ def config(directory: Path, **checkpoint: int | bool) -> TrainerConfig:
         model=MODEL,
         train=TrainConfig(step_samples=12, threads=1, window_samples=50, seed=3),
         source=SourceConfig(merge_wait_ms=20),
-        checkpoint=replace(CheckpointConfig(directory=str(directory), background=False), **checkpoint),
+        checkpoint=CheckpointConfig(
+            directory=str(directory), every_steps=every_steps, background=background, lease_wait_ms=lease_wait_ms
+        ),
     )
 
 

@@ -99,7 +99,7 @@ def run_and_die(settings: TrainerConfig, spec: str) -> None:
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("site", SITES)
 def test_killed_at_a_named_site_the_lineage_is_exact_and_the_weights_are_those_of_an_unbroken_run(
-    tmp_path: Path, unbroken: TrainerConfig, site: str, background: bool
+    tmp_path: Path, unbroken: TrainerConfig, site: str, *, background: bool
 ) -> None:
     settings = config(tmp_path, every_steps=2, background=background)
     process = multiprocessing.get_context("fork").Process(target=run_and_die, args=(settings, f"{site}:2"))
@@ -165,7 +165,7 @@ def test_too_many_steps_in_a_row_that_are_not_finite_stop_the_trainer(tmp_path: 
 def test_a_request_to_drain_finishes_the_step_and_saves(tmp_path: Path) -> None:
     settings = config(tmp_path, every_steps=100)
     drain = Drain(60_000)
-    summary = trainer(settings, LOG, crash=lambda site: drain.request("sigterm"), drain=drain).run()
+    summary = trainer(settings, LOG, crash=lambda _site: drain.request("sigterm"), drain=drain).run()
     assert (summary.exit_reason, summary.step, summary.checkpoints) == ("sigterm", 1, 1)
     assert trainer(settings, LOG).run().lineage_samples == 72
 
@@ -198,7 +198,9 @@ def test_two_trainers_never_share_a_directory(tmp_path: Path) -> None:
     assert trainer(settings, LOG).run().epoch == 2
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_its_steps_are_repeated(tmp_path: Path, unbroken: TrainerConfig) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_its_steps_are_repeated(
+    tmp_path: Path, unbroken: TrainerConfig
+) -> None:
     settings = config(tmp_path, every_steps=2)
     trainer(settings, LOG, max_steps=4).run()
     file = tmp_path / CHECKPOINTS / "step-000000000004" / "tensors-00000.safetensors"
