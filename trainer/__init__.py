@@ -10,6 +10,7 @@ net         the dense side of the DLRM: pooling, towers on unique rows, interact
 model       tables, net and optimizer under one flat state
 optimizer   the dense optimizer, which a flag on the device can veto
 step        predict, score, learn; a non-finite batch changes nothing
+guards      how many skipped steps in a row are too many
 evaluate    progressive metrics: normalized entropy, AUC, calibration
 auc         tie-safe AUC in bounded memory
 oracle      the same architecture in plain float64 torch, sample by sample

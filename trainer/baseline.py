@@ -32,7 +32,8 @@ class _Column:
 
     def places(self, ids_V: npt.NDArray[Any]) -> I64:
         """Where each id's weight is kept; a new id gets a place of its own, so ids never collide."""
-        places = np.fromiter((self.place_of.setdefault(int(i), len(self.place_of)) for i in ids_V), np.int64, len(ids_V))
+        found = (self.place_of.setdefault(int(i), len(self.place_of)) for i in ids_V)
+        places = np.fromiter(found, np.int64, len(ids_V))
         while len(self.place_of) > len(self.weight):
             self.weight = np.concatenate([self.weight, np.zeros_like(self.weight)])
             self.squared = np.concatenate([self.squared, np.zeros_like(self.squared)])
@@ -93,4 +94,4 @@ def _sigmoid(x: F64) -> F64:
 
 
 def _entropy(rate: float) -> float:
-    return -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
+    return float(-(rate * np.log(rate) + (1 - rate) * np.log1p(-rate)))

@@ -32,7 +32,7 @@ class TableConfig:
     """Rows of the table; with mapping `direct` the last one is kept for ids out of range."""
     mapping: IdMapping = "hash"
     """hash: a seeded 64-bit mix of the id, modulo `rows`. direct: the id is the row."""
-    init_scale: float = 0.05
+    init_scale: float = 0.1
     """Rows start uniform in [-init_scale, init_scale]."""
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class AttentionConfig:
     """Attention heads; must divide `model.dim`."""
     layers: int = 1
     """Encoder layers."""
-    feedforward: int = 64
+    feedforward: int = 32
     """Width of the hidden layer after each attention."""
     max_length: int = 50
     """Only the newest `max_length` ids of a row are attended to."""
@@ -120,13 +120,13 @@ class OptimizerConfig:
 
     __pydantic_config__: ClassVar = STRICT
 
-    learning_rate: float = 0.05
+    learning_rate: float = 0.07
     """Of the embedding tables."""
     eps: float = 1e-8
     """Added to the root of the tables' second moments; above 0, so that a zero gradient changes nothing."""
     dense_optimizer: DenseOptimizerName = "adagrad"
     """adagrad never forgets, adam follows drift."""
-    dense_learning_rate: float = 0.02
+    dense_learning_rate: float = 0.01
     """Of everything that is not a table."""
     dense_eps: float = 1e-8
     """Added to the root of the dense second moments."""

@@ -8,7 +8,7 @@ Shape suffixes: B samples, U unique rows, V values, D embedding dim, L padded le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -49,6 +49,8 @@ class FbgemmOps:
     def to_padded(self, values_VD: Tensor, offsets_U1: Tensor, longest: int) -> Tensor:
         if longest == 0 or len(values_VD) == 0:  # fbgemm's kernels have read out of bounds on empty input
             return values_VD.new_zeros(len(offsets_U1) - 1, longest, values_VD.shape[1])
+        if values_VD.dtype == torch.float64:  # fbgemm has no such kernel, and parity asks for it
+            return PlainOps().to_padded(values_VD, offsets_U1, longest)
         padded: Tensor = torch.ops.fbgemm.jagged_to_padded_dense(values_VD, [offsets_U1], [longest], 0.0)
         return padded
 
@@ -72,16 +74,24 @@ class PlainOps:
         return rows_UX.index_select(0, expansion.inverse_B)
 
 
+class _Context(Protocol):
+    """What torch hands to both halves of an autograd function."""
+
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _ExpandRows(torch.autograd.Function):
     """index_select whose backward sums each row's samples in a row of memory accesses, not by scattered atomics."""
 
     @staticmethod
-    def forward(ctx: Any, rows_UX: Tensor, inverse_B: Tensor, order_B: Tensor, offsets_U1: Tensor) -> Tensor:
+    def forward(ctx: _Context, rows_UX: Tensor, inverse_B: Tensor, order_B: Tensor, offsets_U1: Tensor) -> Tensor:
         ctx.save_for_backward(order_B, offsets_U1)
         return rows_UX.index_select(0, inverse_B)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         order_B, offsets_U1 = ctx.saved_tensors
         # A bag per row, of the samples that use it: gather and segment sum in one pass, in a fixed order.
         summed: Tensor = torch.nn.functional.embedding_bag(

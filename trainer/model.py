@@ -16,7 +16,7 @@ from torch import Tensor
 from streams.errors import InvariantError
 from streams.events.schema import EventSchema
 from trainer.config import ModelConfig, OptimizerConfig
-from trainer.jagged_ops import FbgemmOps, PlainOps
+from trainer.jagged_ops import FbgemmOps
 from trainer.net import Net, build_net
 from trainer.optimizer import DenseOptimizer, build_dense_optimizer
 from trainer.tables import Tables, build_plain_tables, build_tables
@@ -87,21 +87,21 @@ def build_model(
     """A fresh model; every initial weight is decided by the seed."""
     model.check_against(schema)
     place = torch.device(device)
-    net = _seeded_net(schema, model, seed, plain=False).to(place)
+    net = _seeded_net(schema, model, seed).to(place)
     return RecModel(build_tables(model, optimizer, seed, place), net, build_dense_optimizer(net, optimizer), place)
 
 
 def build_plain_model(
     schema: EventSchema, model: ModelConfig, optimizer: OptimizerConfig, seed: int, dtype: torch.dtype = torch.float64
 ) -> RecModel:
-    """The same model and the same initial weights without fbgemm, in any dtype, on the CPU."""
+    """The same model from the same initial weights, its tables in plain torch: in any dtype, on the CPU."""
     model.check_against(schema)
-    net = _seeded_net(schema, model, seed, plain=True).to(dtype)
+    net = _seeded_net(schema, model, seed).to(dtype)
     tables = build_plain_tables(model, optimizer, seed, dtype)
     return RecModel(tables, net, build_dense_optimizer(net, optimizer), torch.device("cpu"))
 
 
-def _seeded_net(schema: EventSchema, model: ModelConfig, seed: int, *, plain: bool) -> Net:
+def _seeded_net(schema: EventSchema, model: ModelConfig, seed: int) -> Net:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build_net(schema, model, PlainOps() if plain else FbgemmOps())
+        return build_net(schema, model, FbgemmOps())

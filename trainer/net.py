@@ -1,13 +1,16 @@
 """The dense side of the DLRM: pooling, towers on unique rows, one expansion per group, interaction, over MLP.
 
 Owns everything between the output of the lookup and the logits. Never looks ids up, never updates a table.
-TorchRec's dense, interaction and over arches are used as they are.
+TorchRec's dense, interaction and over arches are used as they are; beside them each feature has a linear term,
+so that the model starts as fast as a logistic regression and learns interactions on top.
 
 Shape suffixes: B samples, U unique rows, N bags, D embedding dim, F features, K dense columns, L padded length,
 T tasks.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +33,7 @@ class Net(nn.Module):
         dense: nn.Module,
         interaction: nn.Module,
         over: nn.Module,
+        linear: nn.Module,
         ops: JaggedOps,
     ) -> None:
         super().__init__()
@@ -39,11 +43,14 @@ class Net(nn.Module):
         self.dense = dense
         self.interaction = interaction
         self.over = over
+        self.linear = linear
 
     def forward(self, looked_up_ND: Tensor, batch: StepBatch) -> Tensor:
         sparse_BFD = torch.cat([self._group(looked_up_ND, batch, group) for group in self._groups], dim=1)
-        logits_BT: Tensor = self.over(self.interaction(self.dense(batch.dense_BK), sparse_BFD))
-        return logits_BT
+        dense_BD: Tensor = self.dense(batch.dense_BK.to(looked_up_ND.dtype))
+        mixed_BT: Tensor = self.over(self.interaction(dense_BD, sparse_BFD))
+        linear_BT: Tensor = self.linear(sparse_BFD.flatten(1))
+        return mixed_BT + linear_BT
 
     def _group(self, looked_up_ND: Tensor, batch: StepBatch, group: FeatureGroup) -> Tensor:
         """Every tower of a group on its unique rows, then one expansion to samples."""
@@ -69,7 +76,7 @@ class Net(nn.Module):
 class SumPooling(nn.Module):
     """The lookup has summed each bag already."""
 
-    def forward(self, summed_UD: Tensor, offsets_U1: Tensor) -> Tensor:
+    def forward(self, summed_UD: Tensor, _offsets_U1: Tensor) -> Tensor:
         return summed_UD
 
 
@@ -81,10 +88,7 @@ class MeanPooling(nn.Module):
 
 
 class ConstantDense(nn.Module):
-    """Takes the dense arch's place where there are no dense columns: a learned vector, equal for all samples.
-
-    Its products with the features are their linear terms.
-    """
+    """Takes the dense arch's place where there are no dense columns: a learned vector, equal for all samples."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -94,11 +98,28 @@ class ConstantDense(nn.Module):
         return self.vector_D.expand(len(dense_BK), -1)
 
 
+class LinearTerms(nn.Linear):
+    """One linear term per feature and task.
+
+    A pooled feature starts with a unit vector of random signs: its rows learn at full speed from the first
+    step. A sequence starts at 0: its rows are items, whose own terms say nothing yet about who liked them.
+    """
+
+    def __init__(self, is_sequence: Sequence[bool], dim: int, num_tasks: int) -> None:
+        super().__init__(len(is_sequence) * dim, num_tasks, bias=False)
+        signs_TFD = torch.randint(0, 2, (num_tasks, len(is_sequence), dim)) * 2 - 1
+        signs_TFD[:, torch.tensor(is_sequence)] = 0
+        with torch.no_grad():
+            self.weight.copy_(signs_TFD.flatten(1) * dim**-0.5)
+
+
 def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
     """Wire the net; its initial weights come from torch's global generator."""
     poolings = {"sum": SumPooling, "mean": MeanPooling}
     num_sparse, num_dense, dim = len(schema.feature_names), len(schema.dense), model.dim
     interacting = dim + (num_sparse + 1) * num_sparse // 2  # the dense vector, and every pair of vectors
+    is_sequence = {key: model.pooling_of(key) == "attention" for key in schema.feature_names}
+    ordered = [key for group in schema.all_groups for key in group.features]
     modules: dict[str, nn.Module] = {}
     for key in schema.feature_names:
         kind = model.pooling_of(key)
@@ -109,5 +130,6 @@ def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
         DenseArch(num_dense, [*model.dense_layers, dim]) if num_dense else ConstantDense(dim),
         InteractionArch(num_sparse),
         OverArch(interacting, [*model.over_layers, len(schema.labels)]),
+        LinearTerms([is_sequence[key] for key in ordered], dim, len(schema.labels)),
         ops,
     )

@@ -69,7 +69,8 @@ class DenseOptimizer:
         return state | {"learned": self._learned}
 
     def _split(self, flat_P: Tensor) -> tuple[Tensor, ...]:
-        return flat_P.split([parameter.numel() for parameter in self.parameters])
+        sizes = [parameter.numel() for parameter in self.parameters]
+        return torch.split(flat_P, sizes)
 
 
 def build_dense_optimizer(net: nn.Module, config: OptimizerConfig) -> DenseOptimizer:

@@ -64,9 +64,13 @@ class Gradients:
     """Gradient of each dense parameter."""
 
     def all_finite(self) -> Tensor:
-        """A boolean on the device. A finite loss is no proof: a gradient can be infinite under it."""
-        parts = [self.loss.reshape(1), self.lookup_ND.reshape(-1), *(grad.reshape(-1) for grad in self.dense)]
-        return torch.stack([part.isfinite().all() for part in parts]).all()
+        """A boolean on the device: loss and the square of every gradient are finite.
+
+        A finite loss is no proof: a gradient can be infinite under it. Neither is a finite gradient: where its
+        square overflows, an infinite second moment would stop that parameter for good.
+        """
+        squares = [grad.square().sum() for grad in (self.lookup_ND, *self.dense)]
+        return torch.stack([self.loss, *squares]).isfinite().all()
 
 
 class Step:
@@ -109,9 +113,7 @@ def first_half(model: RecModel, batch: StepBatch) -> Gradients:
     logits_BT = model.net(leaf_ND, batch)
     weight = batch.weights_BT.sum()
     loss = weighted_loss(logits_BT, batch, weight)
-    grads = torch.autograd.grad(
-        loss, [leaf_ND, *model.optimizer.parameters], allow_unused=True, materialize_grads=True
-    )
+    grads = torch.autograd.grad(loss, [leaf_ND, *model.optimizer.parameters], allow_unused=True, materialize_grads=True)
     return Gradients(logits_BT.detach(), loss.detach(), weight > 0, looked_up_ND, grads[0], grads[1:])
 
 

@@ -13,13 +13,16 @@ Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.ids import first_rows, table_seed
+
+if TYPE_CHECKING:
+    from fbgemm_gpu.split_table_batched_embeddings_ops_training import SplitTableBatchedEmbeddingBagsCodegen
 
 
 class Tables(Protocol):
@@ -59,7 +62,7 @@ class _Arena:
 class FbgemmTables(_Arena):
     """fbgemm's table-batched embedding with its fused update."""
 
-    def __init__(self, tables: Mapping[str, TableConfig], batched: Any) -> None:
+    def __init__(self, tables: Mapping[str, TableConfig], batched: SplitTableBatchedEmbeddingBagsCodegen) -> None:
         (weight_RD,) = batched.split_embedding_weights()
         ((momentum_R,),) = batched.split_optimizer_states()
         super().__init__(tables, weight_RD, momentum_R)

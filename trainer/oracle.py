@@ -1,0 +1,133 @@
+"""The architecture once more: plain torch, sample by sample, without padding, batching or deduplication.
+
+The judge of parity, so it shares no code with the model beyond the mapping of ids: it reads a model's flat
+state, in float64, and lets autograd find every gradient. Slow on purpose. Never trains.
+
+Shape suffixes: D embedding dim, N ids of one row, F vectors that interact, T tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from streams.events.schema import EventSchema
+from streams.minibatch import MiniBatch
+from trainer.config import ModelConfig
+from trainer.ids import map_ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OracleResult:
+    """What the model must arrive at, in float64."""
+
+    logits: Tensor
+    """B by T."""
+    loss: Tensor
+    gradients: Mapping[str, Tensor]
+    """Name in the model's flat state to the gradient of the loss; tables whole, by row."""
+
+
+class Oracle:
+    """Computes logits, loss and all gradients of one mini-batch from a model's state."""
+
+    def __init__(self, state: Mapping[str, Tensor], schema: EventSchema, model: ModelConfig) -> None:
+        self._schema = schema
+        self._model = model
+        self._leaves = {
+            name: tensor.detach().to("cpu", torch.float64).requires_grad_()
+            for name, tensor in state.items()
+            if name.startswith(("table.", "dense."))
+        }
+
+    def run(self, batch: MiniBatch) -> OracleResult:
+        rows = {key: jagged for group in batch.groups for key, jagged in group.expand().items()}
+        mapped = {}
+        for key, jagged in rows.items():
+            table = self._schema.table_of[key]
+            mapped[key] = map_ids(jagged.values, table, self._model.tables[table])[0]
+        logits = []
+        for sample in range(len(batch)):
+            ids = {
+                key: torch.from_numpy(mapped[key][jagged.offsets[sample] : jagged.offsets[sample + 1]])
+                for key, jagged in rows.items()
+            }
+            logits.append(self._logits_T(torch.from_numpy(batch.dense[sample]).double(), ids))
+        logits_BT = torch.stack(logits)
+        labels_BT = torch.from_numpy(batch.labels).double()
+        known = ~labels_BT.isnan()
+        probability = torch.sigmoid(logits_BT[known])
+        truth = labels_BT[known]
+        loss = -(truth * probability.log() + (1 - truth) * (1 - probability).log()).mean()
+        grads = torch.autograd.grad(loss, list(self._leaves.values()), allow_unused=True, materialize_grads=True)
+        return OracleResult(logits_BT.detach(), loss.detach(), dict(zip(self._leaves, grads, strict=True)))
+
+    def _logits_T(self, dense_K: Tensor, ids: Mapping[str, Tensor]) -> Tensor:
+        """Logits of one sample from the ids of each feature."""
+        vectors = [self._dense(dense_K)]
+        for group in self._schema.all_groups:
+            vectors += [self._tower(key, ids[key]) for key in group.features]
+        products = [vectors[i].dot(vectors[j]) for i in range(len(vectors)) for j in range(i + 1, len(vectors))]
+        x = torch.cat([vectors[0], torch.stack(products)])
+        mixed = self._linear(self._perceptrons(x, "dense.over.model.0"), "dense.over.model.1")
+        return mixed + self._leaves["dense.linear.weight"] @ torch.cat(vectors[1:])
+
+    def _dense(self, dense_K: Tensor) -> Tensor:
+        if len(dense_K) == 0:
+            return self._leaves["dense.dense.vector_D"]
+        return self._perceptrons(dense_K, "dense.dense.model")
+
+    def _tower(self, key: str, ids_N: Tensor) -> Tensor:
+        """The vector of one feature of one sample; exactly 0 without ids."""
+        table_RD = self._leaves[f"table.{self._schema.table_of[key]}"]
+        rows_ND = table_RD[ids_N]
+        if len(ids_N) == 0:
+            return rows_ND.sum(0)
+        match self._model.pooling_of(key):
+            case "sum":
+                return rows_ND.sum(0)
+            case "mean":
+                return rows_ND.mean(0)
+            case "attention":
+                return self._attend(rows_ND, f"dense.pooling.{key}")
+
+    def _attend(self, rows_ND: Tensor, name: str) -> Tensor:
+        config = self._model.attention
+        newest_ND = rows_ND[-config.max_length :].flip(0)
+        x_ND = newest_ND + self._leaves[f"{name}.position_LD"][: len(newest_ND)]
+        for layer in range(config.layers):
+            at = f"{name}.layers.{layer}"
+            x_ND = x_ND + self._linear(self._heads(x_ND, at), f"{at}.project_out")
+            wide = self._linear(self._norm(x_ND, f"{at}.norm_feedforward"), f"{at}.widen").clamp(min=0)
+            x_ND = x_ND + self._linear(wide, f"{at}.narrow")
+        return x_ND[0] if config.readout == "last" else x_ND.mean(0)
+
+    def _heads(self, x_ND: Tensor, at: str) -> Tensor:
+        query, key, value = self._linear(self._norm(x_ND, f"{at}.norm_attention"), f"{at}.project_in").chunk(3, dim=1)
+        width = self._model.dim // self._model.attention.heads
+        heads = []
+        for start in range(0, self._model.dim, width):
+            head = slice(start, start + width)
+            scores = query[:, head] @ key[:, head].T / width**0.5
+            weights = scores.exp() / scores.exp().sum(1, keepdim=True)
+            heads.append(weights @ value[:, head])
+        return torch.cat(heads, dim=1)
+
+    def _norm(self, x_ND: Tensor, at: str) -> Tensor:
+        centred = x_ND - x_ND.mean(1, keepdim=True)
+        scaled = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+        return scaled * self._leaves[f"{at}.weight"] + self._leaves[f"{at}.bias"]
+
+    def _linear(self, x: Tensor, at: str) -> Tensor:
+        return x @ self._leaves[f"{at}.weight"].T + self._leaves[f"{at}.bias"]
+
+    def _perceptrons(self, x: Tensor, at: str) -> Tensor:
+        """A TorchRec MLP: a linear layer and a ReLU for as long as the state has another one."""
+        layer = 0
+        while f"{at}._mlp.{layer}._linear.weight" in self._leaves:
+            x = self._linear(x, f"{at}._mlp.{layer}._linear").clamp(min=0)
+            layer += 1
+        return x
