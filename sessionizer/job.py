@@ -263,8 +263,8 @@ class Fleet:
             if waited_ms > 3 * self._job.worker.session_timeout_ms:
                 name = self._job.worker.transactional_id(thread.partition)
                 self.failure = self.failure or FencedError(
-                    f"partition {thread.partition} is ours in group {self._job.worker.app}, but another process writes as "
-                    f"{name}; stop it, or give it another worker.app"
+                    f"partition {thread.partition} is ours in group {self._job.worker.app}, but another process writes "
+                    f"as {name}; stop it, or give it another worker.app"
                 )
 
 

@@ -22,7 +22,7 @@ def test_a_worker_emits_the_batches_of_an_undisturbed_core_and_ends_at_its_marks
         assert summary["held"] == 0
         assert summary["partitions"] == [0, 1, 2]
         for partition, some in enumerate(pairs):
-            expected, core = reference(records(some, partition), partition)
+            expected, _ = reference(records(some, partition), partition)
             assert identities(place.batches(partition)) == identities(expected)
             assert place.ends(partition) == 1
         letters = [m for p in range(3) for m in place.read(place.topics.dead_letter, p)]

@@ -21,7 +21,7 @@ from streams import wire
 from streams.clock_mark import ClockMark, MarkKind
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
-from streams.kafka.end_record import is_end
+from streams.kafka.end_record import END_HEADER
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 
@@ -98,14 +98,22 @@ class Town:
     def batches(self, partition: int) -> list[MiniBatch]:
         """The mini-batches of a partition in the order of the topic."""
         messages = self.read(self.topics.minibatches, partition)
-        return [wire.decode(message.value() or b"") for message in messages if not is_end(message.headers())]
+        return [wire.decode(message.value() or b"") for message in messages if not is_end(message)]
 
     def ends(self, partition: int) -> int:
         """End records of a partition."""
-        return sum(is_end(message.headers()) for message in self.read(self.topics.minibatches, partition))
+        return sum(is_end(message) for message in self.read(self.topics.minibatches, partition))
+
+    def num_output(self) -> int:
+        """Records of the mini-batch topic, all partitions together, control records included."""
+        consumer = client.consumer(self.kafka, group="town")
+        try:
+            return self._count(consumer)
+        finally:
+            consumer.close()
 
     def wait_for_output(self, records: int) -> None:
-        """Until all partitions of the mini-batch topic together have so many records, control records included."""
+        """Until the mini-batch topic has so many records, as `num_output` counts."""
         consumer = client.consumer(self.kafka, group="town")
         deadline = Deadline.after(self.clock, WAIT_MS)
         try:
@@ -114,6 +122,13 @@ class Town:
                 self.clock.sleep(5)
         finally:
             consumer.close()
+
+    def wait_for_log(self, worker: int, words: str) -> None:
+        """Until a worker has logged something."""
+        deadline = Deadline.after(self.clock, WAIT_MS)
+        while words not in (self.directory / f"worker-{worker}.log").read_text():
+            assert not deadline.passed, self.logs()
+            self.clock.sleep(20)
 
     def _count(self, consumer: Consumer) -> int:
         places = [TopicPartition(self.topics.minibatches, p) for p in range(self.topics.partitions)]
@@ -129,6 +144,11 @@ class Town:
                 return
             yield message
         raise AssertionError("the end of the partition was not reached")
+
+
+def is_end(message: Message) -> bool:
+    """Whether this is an end record."""
+    return END_HEADER in dict(message.headers() or ())
 
 
 @contextmanager

@@ -1,0 +1,90 @@
+"""Kill -9 and rebalances: every accepted event is in the committed mini-batches once, as in an undisturbed run.
+
+A kill counts only if the worker died with work in flight: it was alive, had emitted something and not everything.
+The instants are drawn from a seed that the test prints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sessionizer.shell.town import Town, town
+from tests.sessionizer.shell.world import events, identities, records, reference
+
+PARTITIONS = 2
+EVENTS = 4_000
+
+
+def fill(place: Town) -> list[list[tuple[bytes, bytes]]]:
+    """Events and end marks for every partition."""
+    pairs = [events(EVENTS, seed=10 + partition) for partition in range(PARTITIONS)]
+    for partition, some in enumerate(pairs):
+        place.produce(partition, some)
+        place.end(partition, len(some))
+    return pairs
+
+
+def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> None:
+    """Batches, their order, lineage and end records are those of an undisturbed run; so are the dead letters."""
+    for partition, some in enumerate(pairs):
+        expected, _ = reference(records(some, partition), partition)
+        assert identities(place.batches(partition)) == identities(expected)
+        assert place.ends(partition) == 1
+        letters = place.read(place.topics.dead_letter, partition)
+        sources = [int(dict(message.headers() or ())["recd-source-offset"] or b"") for message in letters]
+        assert sources == [i for i in range(len(some)) if i % 97 == 96]
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_killed_at_random_instants_repeats_and_loses_nothing(kafka: str, tmp_path: Path) -> None:
+    seed = int(np.random.default_rng().integers(1 << 32))
+    rng = np.random.default_rng(seed)
+    with town(kafka, "fault-kill", tmp_path, partitions=PARTITIONS) as place:
+        pairs = fill(place)
+        kills = 0
+        for _ in range(3):
+            before = place.num_output()
+            worker = place.start(instance="only", max_poll_records=50)
+            place.wait_for_output(before + 1)
+            place.clock.sleep(int(rng.integers(0, 400)))
+            in_flight = worker.poll() is None
+            worker.kill()
+            worker.wait()
+            kills += in_flight and sum(place.ends(p) for p in range(PARTITIONS)) < PARTITIONS
+        assert kills >= 2, f"seed {seed}: only {kills} kills hit a worker with work in flight"
+        summary = place.summary(place.start(instance="only"))
+        assert summary["ended"], f"seed {seed}"
+        assert_exactly_once(place, pairs)
+
+
+@pytest.mark.timeout(300)
+def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str, tmp_path: Path) -> None:
+    pairs = [events(EVENTS, seed=20 + partition) for partition in range(PARTITIONS)]
+    third = EVENTS // 3
+    with town(kafka, "fault-rebalance", tmp_path, partitions=PARTITIONS) as place:
+
+        def produce(start: int, stop: int) -> None:
+            for partition, some in enumerate(pairs):
+                place.produce(partition, some[start:stop])
+
+        produce(0, third)
+        first, second = place.start(max_poll_records=50), place.start(max_poll_records=50)
+        place.wait_for_log(0, "partitions assigned")
+        place.wait_for_log(1, "partitions assigned")
+        produce(third, 2 * third)
+        place.wait_for_output(place.num_output() + 1)
+        assert first.poll() is None
+        assert second.poll() is None
+        second.terminate()
+        produce(2 * third, EVENTS)
+        for partition in range(PARTITIONS):
+            place.end(partition, EVENTS)
+        second.communicate(timeout=60)
+        assert second.returncode == 0, place.logs()
+        summary = place.summary(first)
+        assert summary["ended"]
+        assert summary["partitions"] == list(range(PARTITIONS))
+        assert_exactly_once(place, pairs)

@@ -1,0 +1,143 @@
+"""A partition's Kafka in memory, with transactions and sudden death.
+
+Owns an Outlet and a Journal over plain lists that keep the protocols' promises: what is sent becomes visible at
+commit, all of it or nothing, and only for the newest owner. A fuse blows at a chosen call, before or after it acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sessionizer.outlet import CutPlace, FencedError, Recovered
+from sessionizer.progress import Progress, from_chunks, to_chunks
+from streams import wire
+from streams.clock_mark import ClockMark
+from streams.events.record import Rejected
+from streams.minibatch import MiniBatch
+from tests.sessionizer.shell.world import MemoryRecord
+
+CHUNK_BYTES = 4_096
+
+
+class Killed(BaseException):
+    """The process is gone; nothing may catch this as an error."""
+
+
+@dataclass
+class Fuse:
+    """Blows when it has been passed `left` times; never if negative."""
+
+    left: int = -1
+
+    def __call__(self) -> None:
+        if self.left == 0:
+            self.left = -1
+            raise Killed
+        self.left -= self.left > 0
+
+
+@dataclass
+class Log:
+    """All that Kafka holds for partition 0."""
+
+    records: list[MemoryRecord] = field(default_factory=list)
+    clock: list[ClockMark] = field(default_factory=list)
+    batches: list[bytes] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    letters: list[int] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    chunks: dict[int, bytes] = field(default_factory=dict)
+    owner: int = 0
+
+    def read_batches(self) -> list[MiniBatch]:
+        return [wire.decode(data) for data in self.batches]
+
+
+class MemoryOutlet:
+    """An Outlet on a Log."""
+
+    def __init__(self, log: Log, fuse: Fuse) -> None:
+        self._log = log
+        self._fuse = fuse
+        self._pending: list[Callable[[], None]] = []
+        self._mark_sent = False
+        self.open_bytes = 0
+        log.owner += 1
+        self._owner = log.owner
+
+    def send_batch(self, batch: MiniBatch) -> int:
+        data = wire.encode(batch)
+        self._send(lambda: self._log.batches.append(data))
+        return len(data)
+
+    def send_end(self, epoch: int) -> None:
+        self._send(lambda: self._log.ends.append(epoch))
+
+    def send_dead_letter(self, rejected: Rejected) -> None:
+        self._send(lambda: self._log.letters.append(rejected.offset))
+
+    def send_mark(self, mark: ClockMark) -> None:
+        self._mark_sent = True
+        self._send(lambda: self._log.clock.append(mark))
+
+    def send_cut(self, data: bytes, number: int, stale_chunks: int) -> CutPlace:
+        chunks = to_chunks(data, number, CHUNK_BYTES)
+        for index, chunk in enumerate(chunks):
+            self._send(lambda index=index, chunk=chunk: self._log.chunks.__setitem__(index, chunk))  # type: ignore[misc]
+        for index in range(len(chunks), stale_chunks):
+            self._send(lambda index=index: self._log.chunks.pop(index, None))  # type: ignore[misc]
+        return CutPlace(first_offset=0, chunks=len(chunks))
+
+    def commit(self, progress: Progress) -> int:
+        self._fuse()
+        if self._owner != self._log.owner:
+            raise FencedError("a newer owner has opened the partition")
+        for act in self._pending:
+            act()
+        self._log.progress = Progress.decode(progress.encode())
+        self._pending.clear()
+        mark = len(self._log.clock) - 1 if self._mark_sent else -1
+        self._mark_sent = False
+        self._fuse()
+        return mark
+
+    def close(self) -> None:
+        self._pending.clear()
+
+    def _send(self, act: Callable[[], None]) -> None:
+        self._fuse()
+        self._pending.append(act)
+
+
+class MemoryJournal:
+    """A Journal on a Log."""
+
+    def __init__(self, log: Log, fuse: Fuse) -> None:
+        self._log = log
+        self._fuse = fuse
+        self._position = 0
+
+    def load(self) -> Recovered:
+        self._fuse()
+        progress = self._log.progress
+        cut = from_chunks(progress.cut, self._log.chunks) if progress.cut else None
+        assert (cut is None) == (progress.cut is None), "a cut is whole, or it is not there"
+        return Recovered(progress=progress, cut=cut, begin_offset=0, end_offset=len(self._log.records))
+
+    def start_clock(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
+        self._position = clock_offset
+        return self.new_marks()
+
+    def new_marks(self) -> list[tuple[int, ClockMark | None]]:
+        self._fuse()
+        found = list(enumerate(self._log.clock))[self._position :]
+        self._position = len(self._log.clock)
+        return list(found)
+
+    def marks_through(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
+        assert clock_offset < len(self._log.clock), "only what was committed can be waited for"
+        return self.new_marks()
+
+    def close(self) -> None:
+        """Nothing to leave."""

@@ -1,0 +1,211 @@
+"""A partition that dies anywhere, is read in any polls and gets its marks at any time emits each batch once.
+
+The oracle is a replay: a new partition over the final records and clock topic, never disturbed, gives the same
+batches, end records and dead letters, hash for hash, as the live run committed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessionizer.core import PartitionCore
+from sessionizer.outlet import FencedError, Recovered
+from sessionizer.partition import Makers, Partition, start_offset
+from sessionizer.progress import CutRef, Progress
+from sessionizer.reporting import PartitionReport
+from sessionizer.worker_config import WorkerConfig
+from streams.clock_mark import ClockMark, MarkKind
+from streams.errors import InvariantError
+from streams.events.decode import EventDecoder
+from streams.metrics import Silent
+from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
+from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, MemoryRecord, events, identities, records
+
+CONFIG = WorkerConfig(commit_every_ms=100, cut_every_ms=400, idle_ms=5_000)
+PAIRS = events(400, seed=5, users=6, broken=23)
+
+
+def core(cut: bytes | None, offset: int) -> PartitionCore:
+    if cut is not None:
+        return PartitionCore.restore(SCHEMA, SESSIONS, BATCHES, cut)
+    made = PartitionCore(SCHEMA, SESSIONS, BATCHES, 0)
+    made.next_offset = offset
+    return made
+
+
+@dataclass
+class Life:
+    """A worker on a Log, reborn after each death."""
+
+    log: Log = field(default_factory=Log)
+    fuse: Fuse = field(default_factory=Fuse)
+    now_ms: int = START_MS
+    deaths: int = 0
+    partition: Partition | None = None
+
+    def open(self) -> Partition:
+        makers = Makers(
+            outlet=lambda: MemoryOutlet(self.log, self.fuse),
+            journal=lambda: MemoryJournal(self.log, self.fuse),
+            core=core,
+            decoder=EventDecoder(SCHEMA),
+        )
+        report = PartitionReport(Silent(), 0)
+        return Partition(0, makers, CONFIG, report, now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms)
+
+    def work(self, poll: int, *, finish: bool = False) -> None:
+        """Read all there is in polls of this size, then tick; dying starts it over."""
+        while True:
+            try:
+                self.partition = self.partition or self.open()
+                while self.partition.core.next_offset < len(self.log.records):
+                    start = self.partition.core.next_offset
+                    self.partition.feed(self.log.records[start : start + poll])
+                    self.partition.tick(caught_up=False)
+                self.partition.tick(caught_up=True)
+                if finish:
+                    self.partition.finish()
+            except Killed:
+                self.deaths += 1
+                self.partition = None
+            else:
+                return
+
+
+def replay(log: Log) -> Log:
+    """What an undisturbed run over the same records and marks commits."""
+    life = Life(log=Log(records=list(log.records), clock=list(log.clock)), now_ms=START_MS)
+    life.work(1_000, finish=True)
+    assert life.log.clock == log.clock, "a replay decides nothing anew"
+    return life.log
+
+
+def future(offset: int, ahead_ms: int, now_ms: int) -> MemoryRecord:
+    """A record that does not say when it was appended, dated after tomorrow."""
+    event = {"id": f"f{offset}", "user": 1, "item": 1, "ts": now_ms + 86_400_000 + ahead_ms, "rating": 5}
+    return MemoryRecord(offset=offset, value=json.dumps(event).encode())
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("records"), st.integers(1, 80)),
+    st.tuples(st.just("wait"), st.integers(10, 8_000)),
+    st.tuples(st.just("end"), st.integers(0, 30)),
+    st.tuples(st.just("future"), st.integers(1, 5_000)),
+    st.tuples(st.just("fuse"), st.integers(0, 12)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(STEPS, min_size=3, max_size=25), poll=st.integers(1, 60))
+def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list[tuple[str, int]], poll: int) -> None:
+    life, unread = Life(), records(PAIRS)
+    for step, size in steps:
+        at = len(life.log.records)
+        match step:
+            case "records":
+                new = [MemoryRecord(offset=at + i, value=one.value, key=one.key) for i, one in enumerate(unread[:size])]
+                life.log.records += new
+                unread = unread[size:]
+            case "wait":
+                life.now_ms += size
+            case "future":
+                life.log.records.append(future(at, size, life.now_ms))
+            case "fuse":
+                life.fuse.left = size
+            case "end":
+                # Some requests come when their position has been passed long ago.
+                life.log.clock.append(ClockMark(partition=0, after_offset=max(0, at - size), kind=MarkKind.END))
+        life.work(poll)
+    life.fuse.left = -1
+    life.log.clock.append(ClockMark(partition=0, after_offset=len(life.log.records), kind=MarkKind.END))
+    life.work(poll)
+    life.work(poll, finish=True)
+    again = replay(life.log)
+    assert identities(life.log.read_batches()) == identities(again.read_batches())
+    assert life.log.ends == again.ends == list(range(len(again.ends)))
+    assert life.log.letters == again.letters
+    assert life.partition is not None
+    assert life.partition.ended
+    life.partition.core.account.check(held=0)
+
+
+def test_after_death_at_any_single_call_a_replay_repeats_what_was_committed() -> None:
+    def run(fuse: int) -> Life:
+        life = Life(fuse=Fuse(fuse))
+        life.log.records = records(PAIRS[:150])
+        life.log.clock.append(ClockMark(partition=0, after_offset=100, kind=MarkKind.END))
+        life.now_ms += 500
+        life.work(40)
+        life.log.clock.append(ClockMark(partition=0, after_offset=120, kind=MarkKind.END))
+        life.now_ms += 500
+        life.work(40)
+        life.work(40, finish=True)
+        return life
+
+    calls = 0
+    while True:
+        life = run(calls)
+        # When the second request is read depends on the death; what it does is written, and repeated.
+        again = replay(life.log)
+        assert identities(life.log.read_batches()) == identities(again.read_batches()), f"died at call {calls}"
+        assert life.log.ends == again.ends == [0, 1]
+        assert life.log.letters == again.letters
+        if not life.deaths:
+            break
+        calls += 1
+    assert calls > 20, "the run must have many places to die in"
+
+
+def test_an_older_owner_can_make_nothing_visible() -> None:
+    life = Life()
+    life.log.records = records(PAIRS)
+    old = life.open()
+    old.feed(life.log.records[:300])
+    new = life.open()
+    with pytest.raises(FencedError):
+        old.finish()
+    assert not life.log.batches
+    new.feed(life.log.records)
+    new.finish()
+    assert [b.sequence for b in life.log.read_batches()] == list(range(len(life.log.batches)))
+
+
+def test_a_silent_partition_is_advanced_by_a_mark_and_a_replay_repeats_it() -> None:
+    life = Life()
+    life.log.records = records(PAIRS[:20])
+    life.now_ms = START_MS + 5_000
+    life.work(100)
+    held = life.partition.core.held if life.partition else 0
+    for _ in range(8):
+        life.now_ms += CONFIG.idle_ms
+        life.work(100)
+    assert life.partition is not None
+    kinds = {mark.kind for mark in life.log.clock}
+    assert kinds == {MarkKind.IDLE}
+    assert life.partition.core.num_open_sessions == 0, f"of {held} samples some are still in open sessions"
+    assert all(mark.value_ms <= life.now_ms - SESSIONS.lateness_ms for mark in life.log.clock)
+    life.work(100, finish=True)
+    assert identities(replay(life.log).read_batches()) == identities(life.log.read_batches())
+
+
+def progress(next_offset: int, cut_offset: int) -> Progress:
+    cut = CutRef(number=1, first_offset=0, chunks=1, size_bytes=0, crc32c=0, next_offset=cut_offset, clock_offset=0)
+    return Progress(next_offset=next_offset, cut=cut)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "words"), [(50, 900, "expired before they were read"), (0, 60, "deleted and made anew")]
+)
+def test_a_topic_that_no_longer_holds_what_the_cut_needs_is_refused(begin: int, end: int, words: str) -> None:
+    recovered = Recovered(progress=progress(100, 40), cut=b"", begin_offset=begin, end_offset=end)
+    with pytest.raises(InvariantError, match=words):
+        start_offset(recovered)
+
+
+def test_a_new_partition_starts_at_the_first_record_that_exists() -> None:
+    assert start_offset(Recovered(progress=Progress(), cut=None, begin_offset=500, end_offset=900)) == 500
