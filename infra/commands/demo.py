@@ -5,8 +5,10 @@ Owns: the command's options and output. Never: how a demo runs (infra/demo).
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -33,6 +35,9 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Decides every initial w
 BatchOption = Annotated[int, typer.Option("--batch", help="Samples in a mini-batch and in a step.")]
 DirectoryOption = Annotated[Path, typer.Option("--dir", help="Cache, services and this run's files.")]
 ReportOption = Annotated[Path, typer.Option("--report", help="Where picture, page and summary go.")]
+RateOption = Annotated[
+    float | None, typer.Option("--rate", min=1, help="Send so many events a second, to watch it. Default: flat out.")
+]
 KeepOption = Annotated[bool, typer.Option("--keep", help="Leave Kafka and Redis running, with what is in them.")]
 MemoryOption = Annotated[bool, typer.Option("--memory", help="The in-memory stand-in even where Kafka could run.")]
 
@@ -61,8 +66,11 @@ def demo(
 
         recd demo --json | tail -1
     """
-    options = DemoOptions(samples=samples, batch=batch, seed=seed, full_parity=parity, keep=keep, memory=memory)
+    options = DemoOptions(
+        samples=samples, batch=batch, seed=seed, full_parity=parity, keep=keep, memory=memory, rate=rate
+    )
     paths = DemoPaths.under(directory, report)
+    signal.signal(signal.SIGTERM, _interrupt)  # So that a terminated demo cleans up as an interrupted one does.
     with chosen(as_json=as_json) as screen:
         finished = run_demo(options, paths, Clock(), screen)
     if as_json:
@@ -75,6 +83,10 @@ def demo(
         broken = "\n".join(str(check) for check in finished.broken)
         sys.stderr.write(f"error: the demo ran to its end, but not everything holds:\n{broken}\n")
         raise typer.Exit(FAILED)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _show(finished: Finished, paths: DemoPaths) -> None:

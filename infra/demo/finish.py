@@ -198,7 +198,8 @@ def _report(
 
 def _picture(finished: Finished, chosen: DemoInput, live: Live, measured: Measured) -> RunPicture:
     readings = live.progress.readings
-    seconds = np.array([reading.wall_ms / 1000 for reading in readings])
+    # Nothing waits at the end; a process that has left does not say so any more.
+    seconds = np.array([*(reading.wall_ms / 1000 for reading in readings), live.wall_ms / 1000])
     summary = finished.summary
     waiting = {
         "events not read yet": [reading.lag_events for reading in readings],
@@ -214,7 +215,7 @@ def _picture(finished: Finished, chosen: DemoInput, live: Live, measured: Measur
         ne_bound=chosen.laws.best_ne()[0] if chosen.laws is not None else None,
         factors=measured.factors,
         sizes={"expanded (KJT)": measured.kjt_bytes, "deduplicated (IKJT)": measured.wire_bytes},
-        lag=tuple(Curve(label, seconds, np.asarray(values, np.float64)) for label, values in waiting.items()),
+        lag=tuple(Curve(label, seconds, np.asarray([*values, 0], np.float64)) for label, values in waiting.items()),
     )
 
 

@@ -39,8 +39,10 @@ class Live:
     restarts: Mapping[str, int]
 
 
-def run_processes(config: Config, chosen: DemoInput, paths: DemoPaths, clock: Clock, screen: Screen) -> Live:
-    """Start the processes and look after them until all have ended well."""
+def run_processes(
+    config: Config, chosen: DemoInput, paths: DemoPaths, clock: Clock, screen: Screen, rate: float | None = None
+) -> Live:
+    """Start the processes and look after them until all have ended well; `rate` is in events a second."""
     supervisor = Supervisor(paths.run, clock, screen.say)
     common = ["--config", str(paths.config), "--json"]
     progress = Progress(
@@ -51,13 +53,26 @@ def run_processes(config: Config, chosen: DemoInput, paths: DemoPaths, clock: Cl
     try:
         sessionizer = supervisor.start("sessionizer", ["sessionizer", *common, "--exit-at-end"])
         trainer = supervisor.start("trainer", ["trainer", *common, "--exit-at-end"])
+        screen.say("sessionizer and trainer are starting")
+        _wait_until_up(supervisor, progress, clock)
         begun_ms = clock.monotonic_ms()
-        ingest = supervisor.start("ingest", ["ingest", str(chosen.file), *common, "--end"])
+        pace = [] if rate is None else ["--rate", str(rate)]
+        ingest = supervisor.start("ingest", ["ingest", str(chosen.file), *common, *pace, "--end"])
         _watch(supervisor, progress, clock, screen)
         wall_ms = clock.monotonic_ms() - begun_ms
     finally:
         supervisor.stop()
     return Live(progress, ingest, sessionizer, trainer, wall_ms, supervisor.restarts)
+
+
+def _wait_until_up(supervisor: Supervisor, progress: Progress, clock: Clock) -> None:
+    """Until both processes serve metrics: what is timed from here on is work, not imports."""
+    late = Deadline.after(clock, STALL_MS)
+    while not progress.both_answer():
+        supervisor.check()
+        if late.passed:
+            raise RetryableError(f"not up after {STALL_MS // 1000} s.\n{_tails(supervisor)}")
+        clock.sleep(POLL_MS)
 
 
 def _watch(supervisor: Supervisor, progress: Progress, clock: Clock, screen: Screen) -> None:

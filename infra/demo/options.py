@@ -25,6 +25,9 @@ class DemoOptions:
     memory: bool = False
     """The in-memory stand-in even where Kafka could run."""
 
+    rate: float | None = None
+    """Events a second that are sent; None is flat out."""
+
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise ConfigError(f"--batch {self.batch}: a mini-batch holds at least 1 sample")

@@ -51,12 +51,17 @@ class Progress:
     def __init__(self, clock: Clock, *, sessionizer: str, trainer: str) -> None:
         self._clock = clock
         self._urls = (sessionizer, trainer)
-        self._start_ms = clock.monotonic_ms()
+        self._start_ms: int | None = None
         self.readings: list[Reading] = [Reading()]
+
+    def both_answer(self) -> bool:
+        """Whether both processes serve metrics."""
+        return all(samples_at(url) for url in self._urls)
 
     def read(self) -> Reading:
         """Ask both; a silent one keeps its last numbers."""
         last = self.readings[-1]
+        self._start_ms = self._clock.monotonic_ms() if self._start_ms is None else self._start_ms
         session, train = (samples_at(url) for url in self._urls)
         now = replace(last, wall_ms=self._clock.monotonic_ms() - self._start_ms)
         if session:

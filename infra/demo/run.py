@@ -9,6 +9,7 @@ Never: computes a figure itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -44,7 +45,7 @@ def run_demo(options: DemoOptions, paths: DemoPaths, clock: Clock, screen: Scree
         with _services(stack, paths, options) as addresses:
             config = configure(chosen, options, paths, addresses)
             ensure(admin(config.kafka), config.topics, plain=config.kafka.plain)
-            live = run_processes(config, chosen, paths, clock, screen)
+            live = run_processes(config, chosen, paths, clock, screen, options.rate)
             return finish(config, chosen, live, paths, options, clock, begun_ms)
 
 
@@ -69,7 +70,8 @@ def _overrides(options: DemoOptions, paths: DemoPaths, addresses: Addresses) -> 
         "kafka": {"bootstrap": addresses.kafka, "plain": addresses.kind == "memory"},
         "redis": {"url": addresses.redis},
         "batch": {"samples": options.batch},
-        "train": {"seed": options.seed, "step_samples": options.batch},
+        # Kafka, the sessionizer and the trainer share this machine.
+        "train": {"seed": options.seed, "step_samples": options.batch, "threads": max(1, (os.cpu_count() or 1) // 2)},
         "checkpoint": {"directory": str(paths.model)},
         "run": {"directory": str(paths.run)},
     }

@@ -26,6 +26,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E
 CYCLE: Final = (BLUE, RED, GREEN, PURPLE, ORANGE)
 STYLES: Final = ("-", "--", "-.", ":")
 SMOOTH_BATCHES: Final = 20
+FEW_POINTS: Final = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +58,12 @@ class RunPicture:
 
 def png(picture: RunPicture) -> bytes:
     """The figure as a PNG file."""
-    figure = Figure(figsize=(12, 8), dpi=130, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+    # The panels leave the top to the titles, which do not take part in the layout.
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, rect=(0, 0, 1, 0.91))
+    figure = Figure(figsize=(12, 8), dpi=130, layout=layout)
     FigureCanvasAgg(figure)
-    figure.suptitle(f"{picture.title}\n", fontsize=16, fontweight="bold")
-    figure.text(0.5, 0.945, picture.subtitle, ha="center", fontsize=10.5, color=GREY)
+    figure.text(0.5, 0.965, picture.title, ha="center", va="center", fontsize=16, fontweight="bold")
+    figure.text(0.5, 0.935, picture.subtitle, ha="center", va="center", fontsize=10.5, color=GREY)
     ((learned, saved), (shipped, kept_up)) = figure.subplots(2, 2)
     _draw_ne(learned, picture)
     _draw_factors(saved, picture)
@@ -76,13 +79,24 @@ def _draw_ne(axes: Axes, picture: RunPicture) -> None:
         axes, "Learning: normalized entropy, lower is better", "samples trained", "NE (1.0 = knows only the base rate)"
     )
     for curve, colour, style in zip(picture.ne, CYCLE, STYLES, strict=False):
-        axes.plot(curve.x, curve.y, color=colour, linestyle=style, linewidth=1.8, label=curve.label)
+        marker = "o" if len(curve.x) < FEW_POINTS else None  # A line through one point cannot be seen.
+        axes.plot(
+            curve.x,
+            curve.y,
+            color=colour,
+            linestyle=style,
+            linewidth=1.8,
+            label=curve.label,
+            marker=marker,
+            markersize=4,
+        )
     axes.axhline(1.0, color=GREY, linewidth=0.8)
     if picture.ne_bound is not None:
         axes.axhline(picture.ne_bound, color=GREEN, linewidth=1.2, linestyle=":", label="best achievable")
-    shown = np.concatenate([curve.y[len(curve.y) // 20 :] for curve in picture.ne]) if picture.ne else np.array([1.0])
-    low = min(float(shown.min()), picture.ne_bound or 1.0)
-    axes.set_ylim(low - 0.02, min(1.15, float(shown.max()) + 0.02))
+    # The first twentieth of a curve, which has seen almost nothing, does not set the scale.
+    shown = np.concatenate([np.array([1.0]), *(curve.y[len(curve.y) // 20 :] for curve in picture.ne)])
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    axes.set_ylim(min(low, picture.ne_bound or low) - 0.02, min(1.1, high) + 0.02)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False)
@@ -99,7 +113,7 @@ def _draw_factors(axes: Axes, picture: RunPicture) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
     axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}x" if f"{value:g}"[0] in "25" else ""))
     if picture.factors:
-        axes.legend(frameon=False, title="feature group")
+        axes.legend(frameon=False, title="feature\ngroup", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _draw_sizes(axes: Axes, picture: RunPicture) -> None:
@@ -123,7 +137,7 @@ def _draw_lag(axes: Axes, picture: RunPicture) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     if picture.lag:
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _titled(axes: Axes, title: str, x: str, y: str) -> None:
