@@ -51,6 +51,7 @@ def demo(
     as_json: JsonOption = False,
     directory: DirectoryOption = Path(".recd/demo"),
     report: ReportOption = Path("demo-report"),
+    rate: RateOption = None,
     keep: KeepOption = False,
     memory: MemoryOption = False,
 ) -> None:
