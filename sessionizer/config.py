@@ -35,7 +35,14 @@ class SessionConfig:
     """Events of a partition that wait for the watermark; beyond it the oldest are released early and time advances."""
 
     def __post_init__(self) -> None:
-        for name in ("gap_ms", "duplicate_horizon_ms", "max_samples", "max_age_ms", "max_held_samples", "max_pending_events"):
+        for name in (
+            "gap_ms",
+            "duplicate_horizon_ms",
+            "max_samples",
+            "max_age_ms",
+            "max_held_samples",
+            "max_pending_events",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"session.{name} must be at least 1")
         if self.lateness_ms < 0:
