@@ -164,7 +164,7 @@ class Partition:
         rejected = [one for one in decoded.rejected if start <= one.offset < stop]
         if self._marks.future:
             events, future = without_future(events, self._marks.future, records)
-            rejected += future
+            rejected = sorted(rejected + future, key=lambda one: one.offset)
         self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop))
         for one in rejected:
             if one.offset >= self._known.next_offset:
