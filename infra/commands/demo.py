@@ -97,9 +97,9 @@ def _show(finished: Finished, paths: DemoPaths) -> None:
     table.add_column()
     for name, value in finished.summary.rows().items():
         table.add_row(name, value)
-    console.print(table)
+    console.print(table, soft_wrap=True)
     for check in finished.checks:
-        console.print(str(check), style=None if check.holds else "bold red")
+        console.print(str(check), style=None if check.holds else "bold red", soft_wrap=True)
     for note in finished.notes:
-        console.print(note, style="dim")
-    console.print(f"report: {paths.report / 'report.html'}")
+        console.print(note, style="dim", soft_wrap=True)
+    console.print(f"report: {paths.report / 'report.html'}", soft_wrap=True)

@@ -153,7 +153,7 @@ def _summary(told: Told, live: Live, measured: Measured, seed: int) -> Summary:
         auc_lifetime=lifetime["auc"],
         calibration=lifetime["calibration"],
         ne_logistic_regression=measured.ne_logistic_regression,
-        events_per_s=round(1000 * int(told.ingest["read"]) / max(1, live.wall_ms), 1),
+        events_per_s=round(1000 * int(told.ingest["read"]) / max(1, live.work_ms), 1),
         freshness_ms=told.trainer["freshness_ms"],
         parity_max_abs_diff=float("nan"),
         parity_ok=False,
@@ -214,7 +214,10 @@ def _picture(finished: Finished, chosen: DemoInput, live: Live, measured: Measur
         ne=(*_ne_curves(live), Curve("online logistic regression, lifetime", *measured.ne_curve)),
         ne_bound=chosen.laws.best_ne()[0] if chosen.laws is not None else None,
         factors=measured.factors,
-        sizes={"expanded (KJT)": measured.kjt_bytes, "deduplicated (IKJT)": measured.wire_bytes},
+        sizes={
+            "ids,\nin memory": measured.ids_bytes,
+            "mini-batches,\non the wire\n(zstd level 3)": (measured.kjt_bytes, measured.wire_bytes),
+        },
         lag=tuple(Curve(label, seconds, np.asarray([*values, 0], np.float64)) for label, values in waiting.items()),
     )
 

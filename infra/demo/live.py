@@ -38,6 +38,12 @@ class Live:
     """From the start of the ingest to the last process's end."""
     restarts: Mapping[str, int]
 
+    @property
+    def work_ms(self) -> int:
+        """From the last moment before the first event was read to the last process's end."""
+        idle = [reading.wall_ms for reading in self.progress.readings if reading.events == 0 and reading.trained == 0]
+        return self.wall_ms - max(idle, default=0)
+
 
 def run_processes(
     config: Config, chosen: DemoInput, paths: DemoPaths, clock: Clock, screen: Screen, rate: float | None = None

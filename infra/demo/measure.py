@@ -36,6 +36,8 @@ class Measured:
     wire_bytes: int
     kjt_bytes: int
     """The same mini-batches without deduplication, same codec and level."""
+    ids_bytes: tuple[int, int]
+    """Ids without and with deduplication, 8 bytes each, as they lie in memory."""
     dedup_factor: dict[str, float]
     partial_factor: dict[str, float]
     """The same if rows that are windows of their session's buffer were stored once."""
@@ -61,6 +63,10 @@ def measure(steps: Sequence[Sequence[Stored]], features: Sequence[str]) -> Measu
         distinct_samples=len(set(lineage)),
         wire_bytes=sum(each.num_bytes for each in stored),
         kjt_bytes=sum(wire.kjt_bytes(batch) for batch in batches),
+        ids_bytes=(
+            sum(8 * group.num_values_expanded for batch in batches for group in batch.groups),
+            sum(8 * group.num_values for batch in batches for group in batch.groups),
+        ),
         dedup_factor=_ratios(batches, lambda _, group: group.num_values),
         partial_factor=_ratios(batches, lambda batch, group: window_values(group, batch.lineage.session_id)),
         factors=_series(batches),

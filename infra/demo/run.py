@@ -29,6 +29,8 @@ from streams.kafka.client import admin
 from streams.kafka.topics import ensure
 
 LOCK_MS: Final = 1_000
+CHECKPOINT_EVERY_MS: Final = 5_000
+"""Often enough that a short run has several."""
 
 
 def run_demo(options: DemoOptions, paths: DemoPaths, clock: Clock, screen: Screen) -> Finished:
@@ -44,7 +46,7 @@ def run_demo(options: DemoOptions, paths: DemoPaths, clock: Clock, screen: Scree
             screen.say(chosen.terms)
         with _services(stack, paths, options) as addresses:
             config = configure(chosen, options, paths, addresses)
-            ensure(admin(config.kafka), config.topics, plain=config.kafka.plain)
+            ensure(admin(config.kafka, {"log_level": 4}), config.topics, plain=config.kafka.plain)
             live = run_processes(config, chosen, paths, clock, screen, options.rate)
             return finish(config, chosen, live, paths, options, clock, begun_ms)
 
@@ -72,7 +74,7 @@ def _overrides(options: DemoOptions, paths: DemoPaths, addresses: Addresses) -> 
         "batch": {"samples": options.batch},
         # Kafka, the sessionizer and the trainer share this machine.
         "train": {"seed": options.seed, "step_samples": options.batch, "threads": max(1, (os.cpu_count() or 1) // 2)},
-        "checkpoint": {"directory": str(paths.model)},
+        "checkpoint": {"directory": str(paths.model), "every_ms": CHECKPOINT_EVERY_MS},
         "run": {"directory": str(paths.run)},
     }
 

@@ -50,8 +50,8 @@ class RunPicture:
     """The best achievable, where the log's laws are known."""
     factors: Mapping[str, F64] = field(default_factory=dict)
     """Dedup factor of each mini-batch in the order of training, by group."""
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of the same mini-batches in several forms."""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Bytes of the same mini-batches without and with deduplication, by what is measured."""
     lag: tuple[Curve, ...] = ()
     """Events or samples that wait, over seconds."""
 
@@ -117,17 +117,22 @@ def _draw_factors(axes: Axes, picture: RunPicture) -> None:
 
 
 def _draw_sizes(axes: Axes, picture: RunPicture) -> None:
-    _titled(axes, "Bytes on the wire, the same mini-batches, zstd level 3", "bytes", "")
-    names, sizes = list(picture.sizes), list(picture.sizes.values())
-    bars = axes.barh(names, sizes, color=[ORANGE, BLUE, GREEN][: len(names)], height=0.55)
-    for bar, size in zip(bars, sizes, strict=True):
-        ratio = max(sizes) / size if size else 1.0
-        text = f" {_bytes(size)}" + (f", {ratio:.1f}x smaller" if ratio > 1.005 else "")
-        axes.text(bar.get_width(), bar.get_y() + bar.get_height() / 2, text, va="center")
-    axes.set_xlim(0, 1.45 * max(sizes, default=1))
+    _titled(axes, "Size: the same mini-batches, bytes", "bytes", "")
+    place = np.arange(len(picture.sizes))
+    before = [pair[0] for pair in picture.sizes.values()]
+    after = [pair[1] for pair in picture.sizes.values()]
+    axes.barh(place - 0.2, before, height=0.36, color=ORANGE, label="expanded (KJT)")
+    axes.barh(place + 0.2, after, height=0.36, color=BLUE, hatch="//", edgecolor="white", label="deduplicated (IKJT)")
+    for at, (expanded, kept) in zip(place, picture.sizes.values(), strict=True):
+        axes.text(expanded, at - 0.2, f" {_bytes(expanded)}", va="center")
+        axes.text(kept, at + 0.2, f" {_bytes(kept)}, {expanded / max(1, kept):.2f}x smaller", va="center")
+    axes.set_yticks(place, list(picture.sizes))
+    axes.set_xlim(0, 1.35 * max([1, *before, *after]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _bytes(value)))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+    if picture.sizes:
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _draw_lag(axes: Axes, picture: RunPicture) -> None:

@@ -17,7 +17,7 @@ FULL = RunPicture(
     ne=(Curve("recd", X, 0.9 + 0.1 * np.exp(-X / 100)),),
     ne_bound=0.85,
     factors={"history": np.full(40, 3.0), "item": np.ones(40)},
-    sizes={"expanded": 3_000_000, "deduplicated": 1_000_000},
+    sizes={"in memory": (3_000_000, 1_000_000)},
     lag=(Curve("events not read", X, X),),
 )
 
