@@ -253,6 +253,8 @@ class BulkApp(faust.App):
 class BulkWorker(Worker):
     """Leaves logging and stdout alone; a second signal quits."""
 
+    interrupted = False
+
     def stop_soon(self) -> None:
         """Drain and stop; once."""
         if not self._signal_stop_time:
@@ -263,6 +265,7 @@ class BulkWorker(Worker):
         self._quit_or_stop()
 
     def _on_sigint(self) -> None:
+        self.interrupted = True
         self._quit_or_stop()
 
     def _quit_or_stop(self) -> None:
@@ -319,8 +322,8 @@ def build_app(
     return app
 
 
-def run_worker(app: BulkApp) -> None:
-    """Run until a signal or the handler's `done`; raises what made the worker crash."""
+def run_worker(app: BulkApp) -> bool:
+    """Run until a signal or the handler's `done`; True if somebody interrupted it. Raises what made it crash."""
     worker = BulkWorker(
         app,
         loop=app.loop,
@@ -337,3 +340,4 @@ def run_worker(app: BulkApp) -> None:
     except SystemExit as exit_:
         if exit_.code:
             raise RuntimeError("the Faust worker failed; its log has the reason") from (exit_.__cause__ or exit_)
+    return worker.interrupted

@@ -276,6 +276,8 @@ class Summary:
     """Held when it stopped."""
     ended: bool
     """Whether all of them had reached their end marks."""
+    interrupted: bool
+    """Whether SIGINT stopped it."""
     held: int
     account: Account
 
@@ -284,7 +286,7 @@ def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int =
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
     fleet = Fleet(job, exit_at_end=exit_at_end)
     app = build_app(fleet, job.kafka, job.topics.interactions, job.worker, directory=directory, web_port=web_port)
-    run_worker(app)
+    interrupted = run_worker(app)
     if fleet.failure is not None:
         raise fleet.failure
     states = fleet.last
@@ -292,4 +294,4 @@ def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int =
     held = sum(state.held for state in states.values())
     account.check(held)
     ended = bool(states) and all(state.ended for state in states.values())
-    return Summary(partitions=sorted(states), ended=ended, held=held, account=account)
+    return Summary(partitions=sorted(states), ended=ended, interrupted=interrupted, held=held, account=account)

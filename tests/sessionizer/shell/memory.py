@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from sessionizer.outlet import CutPlace, FencedError, Recovered
 from sessionizer.progress import Progress, from_chunks, to_chunks
@@ -50,6 +51,13 @@ class Log:
     chunks: dict[int, bytes] = field(default_factory=dict)
     owner: int = 0
 
+    def put_chunk(self, index: int, chunk: bytes | None) -> None:
+        """As a compacted topic does: the last one stays, None erases."""
+        if chunk is None:
+            self.chunks.pop(index, None)
+        else:
+            self.chunks[index] = chunk
+
     def read_batches(self) -> list[MiniBatch]:
         return [wire.decode(data) for data in self.batches]
 
@@ -84,9 +92,9 @@ class MemoryOutlet:
     def send_cut(self, data: bytes, number: int, stale_chunks: int) -> CutPlace:
         chunks = to_chunks(data, number, CHUNK_BYTES)
         for index, chunk in enumerate(chunks):
-            self._send(lambda index=index, chunk=chunk: self._log.chunks.__setitem__(index, chunk))  # type: ignore[misc]
+            self._send(partial(self._log.put_chunk, index, chunk))
         for index in range(len(chunks), stale_chunks):
-            self._send(lambda index=index: self._log.chunks.pop(index, None))  # type: ignore[misc]
+            self._send(partial(self._log.put_chunk, index, None))
         return CutPlace(first_offset=0, chunks=len(chunks))
 
     def commit(self, progress: Progress) -> int:

@@ -1,0 +1,111 @@
+"""`recd sessionizer`: the long-running process from events to mini-batches.
+
+Owns the command's options, the metrics endpoint, and what a person or a program sees of a run. Never decides about an
+event: `sessionizer.job` is wired here and run in this process, as a Faust worker.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from infra import logging
+from infra.clock import Clock
+from infra.commands.options import ConfigOption, JsonOption, SetOption
+from infra.config import Config, load
+from infra.metrics import PrometheusReporter, serve
+from streams.kafka import client, topics
+from streams.kafka.reach import reach
+from streams.metrics import Reporter, Silent
+
+if TYPE_CHECKING:
+    from sessionizer.job import Summary
+
+INTERRUPTED: Final = 130
+
+ExitAtEndOption = Annotated[
+    bool, typer.Option("--exit-at-end", help="Stop when every partition of this worker has reached its end mark.")
+]
+WebPortOption = Annotated[int, typer.Option("--web-port", help="Port of Faust's web views; 0 turns them off.")]
+
+
+def sessionizer(
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    exit_at_end: ExitAtEndOption = False,
+    web_port: WebPortOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn events into mini-batches until told to stop. Start it several times to share the partitions.
+
+    The first signal lets every partition finish its transaction and write a cut; the second one quits at once, and
+    nothing is lost by it: what was not committed is made again.
+
+    Examples:
+
+        recd sessionizer
+
+        recd sessionizer --exit-at-end --json | tail -1
+
+        recd sessionizer --set worker.instance=worker-1
+    """
+    settings = load(config, overrides or ())
+    clock = Clock()
+    reach(settings.kafka)
+    topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
+    begun_ms = clock.monotonic_ms()
+    summary = _run(settings, clock, exit_at_end=exit_at_end, web_port=web_port)
+    reason = "interrupted" if summary.interrupted else "end" if exit_at_end and summary.ended else "terminated"
+    _conclude(summary, reason, clock.monotonic_ms() - begun_ms, as_json=as_json)
+    if summary.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) -> Summary:
+    # Numba and Faust take seconds to import: only when there is work for them.
+    from sessionizer.job import Job, run
+
+    log = logging.logger("sessionizer")
+    job = Job(
+        kafka=settings.kafka,
+        topics=settings.topics,
+        schema=settings.schema,
+        session=settings.session,
+        batch=settings.batch,
+        worker=settings.worker,
+        reporter=_reporter(settings),
+        now_ms=clock.now_ms,
+        log=lambda event, fields: log.info(event, **fields),
+    )
+    directory = settings.run.directory / "faust"
+    directory.mkdir(parents=True, exist_ok=True)
+    return run(job, directory=directory, exit_at_end=exit_at_end, web_port=web_port)
+
+
+def _reporter(settings: Config) -> Reporter:
+    if not settings.metrics.enabled:
+        return Silent()
+    reporter = PrometheusReporter()
+    port = serve(reporter, settings.metrics.host, settings.metrics.sessionizer_port)
+    logging.logger("sessionizer").info("metrics", url=f"http://{settings.metrics.host}:{port}/metrics")
+    return reporter
+
+
+def _conclude(summary: Summary, reason: str, wall_ms: int, *, as_json: bool) -> None:
+    account: Mapping[str, int] = msgspec.to_builtins(summary.account)
+    if as_json:
+        told = {"partitions": summary.partitions, "ended": summary.ended, "held": summary.held, "account": account}
+        sys.stdout.write(
+            json.dumps({"event": "summary", "ok": True, **told, "exit_reason": reason, "wall_s": wall_ms / 1000}) + "\n"
+        )
+    else:
+        sys.stdout.write(
+            f"{account['events']} events: {account['emitted']} samples in {account['batches']} mini-batches, "
+            f"{account['late']} late, {account['duplicates']} duplicates, {account['dead_lettered']} dead-lettered, "
+            f"{summary.held} held\n"
+        )
