@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 import torch
-from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from streams import wire
 from streams.errors import InvariantError, WireError
@@ -218,7 +218,7 @@ def _reader(
 ) -> tuple[Consumer, TopicIdentity, Commits]:
     commits = Commits(around.reporter, silent=switches.without_ledger)
     control = {"enable.auto.commit": True, "enable.auto.offset.store": True, "auto.commit.interval.ms": 100}
-    extra = control | {"auto.offset.reset": "earliest"} if switches.without_ledger else {}
+    extra = control if switches.without_ledger else {}
     reader = consumer(
         config.kafka,
         group=config.source.group,
@@ -240,8 +240,15 @@ def _feed(
     around: Around,
     switches: Switches,
 ) -> KafkaFeed:
-    starts = _assign(reader, topic, past.positions, without_ledger=switches.without_ledger)
     source, now_ms = config.source, around.clock.now_ms
+    starts: dict[int, Position | None] = {}
+    if switches.without_ledger:
+        offsets = topics.committed(reader, topic, source.start_wait_ms, around.clock.sleep)
+    else:
+        found = topics.starts(reader, topic, past.positions)
+        offsets = {number: offset for number, (offset, _) in found.items()}
+        starts = {number: position for number, (_, position) in found.items()}
+    reader.assign([TopicPartition(topic.name, number, offset) for number, offset in offsets.items()])
     buffer = Buffer(range(topic.partitions), source.queue_bytes, source.queue_batches, now_ms)
     intakes = {
         number: Intake(number, starts.get(number), ordered=not switches.without_ledger)
@@ -260,17 +267,6 @@ def prefetch(config: TrainerConfig, past: Past, buffer: Buffer, now_ms: Callable
     order = Order(past.recorded, config.train.step_samples, config.source.merge_wait_ms)
     tensors = partial(to_tensors, schema=config.schema, model=config.model)
     return Prefetch(buffer, order, tensors, now_ms, config.source.prefetch_steps)
-
-
-def _assign(
-    reader: Consumer, topic: TopicIdentity, checkpoint: Positions, *, without_ledger: bool
-) -> dict[int, Position | None]:
-    if without_ledger:
-        reader.assign([TopicPartition(topic.name, number, OFFSET_STORED) for number in range(topic.partitions)])
-        return {}
-    starts = topics.starts(reader, topic, checkpoint)
-    reader.assign([TopicPartition(topic.name, number, offset) for number, (offset, _) in starts.items()])
-    return {number: position for number, (_, position) in starts.items()}
 
 
 def _decode(value: bytes, fingerprint: int) -> MiniBatch:

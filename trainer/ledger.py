@@ -47,7 +47,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     samples: int
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the ledger."""
 
     step: int

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicCollection, TopicPartition
 
 from streams.errors import ConfigError, InvariantError, RetryableError
 from streams.kafka.client import KafkaConfig, admin
@@ -70,6 +70,20 @@ def starts(consumer: Consumer, topic: TopicIdentity, checkpoint: Positions) -> d
             _check_inside(topic.name, partition, position, low, high)
             found[partition] = position.next_offset, position
     return found
+
+
+def committed(consumer: Consumer, topic: TopicIdentity, wait_ms: int, pause: Callable[[int], None]) -> dict[int, int]:
+    """The group's own offsets, or the beginning. For the audit's control only: no real start reads them."""
+    asked = [TopicPartition(topic.name, partition) for partition in range(topic.partitions)]
+    for _ in range(wait_ms // _RETRY_MS + 1):
+        try:
+            found = consumer.committed(asked, timeout=_CALL_S)
+        except KafkaException:
+            # A group that is new has no coordinator for a moment.
+            pause(_RETRY_MS)
+            continue
+        return {each.partition: each.offset if each.offset >= 0 else OFFSET_BEGINNING for each in found}
+    raise RetryableError(f"the group's offsets on {topic.name} were not to be had within {wait_ms} ms")
 
 
 def _beginning(topic: str, partition: int, low: int) -> tuple[int, Position | None]:

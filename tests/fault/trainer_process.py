@@ -118,7 +118,7 @@ def make_home(path: Path, topic: MiniBatchTopic, *, every_steps: int) -> Trainer
                 "attention": {"heads": 1, "feedforward": 8, "max_length": 5},
             },
             "train": {"step_samples": 12, "threads": 1, "window_samples": 50, "seed": 3},
-            "source": {"group": topic.name, "merge_wait_ms": 20},
+            "source": {"group": path.name, "merge_wait_ms": 20},
             "checkpoint": {"directory": str(path / "model"), "every_steps": every_steps},
             "kafka": {"bootstrap": topic.kafka.bootstrap},
             "topics": {"interactions": topic.names.interactions, "minibatches": topic.name, "partitions": 2},
