@@ -32,7 +32,7 @@ _SCORES: Final[dict[str, Name]] = {"ne": "recd_ne", "auc": "recd_auc", "calibrat
 class Watch:
     """A Watcher of the trainer."""
 
-    def __init__(self, clock: Clock, reporter: Reporter, store: Store | None, stream: str, *, as_json: bool) -> None:
+    def __init__(self, clock: Clock, reporter: Reporter, store: Store, stream: str, *, as_json: bool) -> None:
         self._clock = clock
         self._reporter = reporter
         self._store = store
@@ -62,8 +62,6 @@ class Watch:
         self._saved_ms = self._clock.monotonic_ms()
         if self._as_json:
             put({"event": "checkpoint", "step": progress.step, "lineage_samples": progress.account.samples})
-        if self._store is None:
-            return
         record = TrainerProgress(
             next_offsets={partition: at.next_offset for partition, at in progress.positions.items()},
             next_sequences={partition: at.next_sequence for partition, at in progress.positions.items()},

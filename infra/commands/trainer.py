@@ -5,8 +5,8 @@ Owns the command's options, its output and its exit code. Never: how a trainer i
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, replace
+from typing import Annotated, Final
 
 import typer
 
@@ -16,12 +16,14 @@ from infra.config import Config, load
 from infra.logging import logger
 from infra.metrics import PrometheusReporter, serve
 from infra.trainer_watch import Watch, line, put, say
+from state.redis import RedisStore
 from streams.metrics import Reporter, Silent
 from trainer.build import Around, Switches, TrainerConfig, build_trainer
 from trainer.crash import kill_at, never
 from trainer.drain import EXIT_CODES, Drain
 
 _LOG = logger(__name__)
+PUBLISH_MS: Final = 200
 
 ExitAtEndOption = Annotated[
     bool, typer.Option("--exit-at-end", help="Leave once every partition has ended and all of it is trained and saved.")
@@ -62,7 +64,9 @@ def trainer(
     drain = Drain(settings.checkpoint.drain_ms)
     drain.listen()
     reporter = _reporter(settings)
-    watch = Watch(clock, reporter, None, settings.topics.interactions, as_json=as_json)
+    # Published between two steps: a Redis that is gone may not hold training up for long.
+    store = RedisStore(replace(settings.redis, timeout_ms=min(settings.redis.timeout_ms, PUBLISH_MS)))
+    watch = Watch(clock, reporter, store, settings.topics.interactions, as_json=as_json)
     around = Around(
         clock=clock, reporter=reporter, watcher=watch, crash=kill_at(crash_at) if crash_at is not None else never
     )
