@@ -113,8 +113,11 @@ def _steps(config: Config, paths: DemoPaths, clock: Clock) -> list[list[Stored]]
 
 def _parity(config: Config, steps: Sequence[Sequence[Stored]], limit: int) -> tuple[float, bool]:
     """Largest difference between deduplicated and plain training, and whether training.md's definition holds."""
+    import torch
+
     from trainer.parity import run_parity
 
+    torch.set_num_threads(config.train.threads)
     batches = [each.batch for step in steps[:limit] for each in step]
     report = run_parity(batches, config.schema, config.model, config.optimizer, config.train.seed, steps=limit)
     return max(report.max_abs_diff.values()), report.ok
