@@ -1,20 +1,27 @@
 """From events to mini-batches.
 
 Pure:
-config       gap, lateness, caps, batch size
-effects      what the core orders its shell to do
-account      what became of every event
-arrivals     lateness, duplicates, and back into event-time order
-windower     sessions of one partition
-history      each user's last items, point in time
-payload      the columns of held samples
-packer       closed sessions to mini-batches
-core         events and marks in, effects out
-cut          snapshots of a core as bytes
+config         gap, lateness, caps, batch size
+worker_config  the worker's process: cadence, queues, time-outs
+effects        what the core orders its shell to do
+account        what became of every event
+hash_table     open addressing over 64-bit keys, for compiled kernels
+arrivals       lateness, duplicates, and back into event-time order
+rows           held events under small integer names
+history        each user's last items, point in time
+windower       sessions of one partition
+packer         closed sessions to mini-batches
+core           events and marks in, effects out
+cut            snapshots of a core as bytes
+marks          when a clock mark takes effect
+progress       what a partition has made visible, as bytes
+outlet         the protocols between a partition and Kafka
+reporting      a partition's metrics
+partition      one partition from its recovery to its last cut
 
 Shell:
-faust_seam   whole fetched batches out of Faust: the only file that knows its private names
-emit         effects to Kafka, in one transaction with the cut
-recovery     cuts and marks back from Kafka
-job          the Faust app: decode, call the core, run the effects
+faust_seam     whole fetched batches out of Faust: the only file that knows its private names
+emit           outlets on Kafka, with and without transactions
+recovery       the journal on Kafka: progress, cuts and marks read back
+job            the process: partitions in threads of their own behind the Faust worker
 """

@@ -186,6 +186,8 @@ class PartitionCore:
             "next_sequence": self._packer.next_sequence,
             "epoch": self.epoch,
             "account": msgspec.to_builtins(self.account),
+            "held": self.held,
+            "histories": self._histories.fingerprint,
         }
         arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
         arrays |= cut.prefixed("windower", self._windower.arrays())
@@ -198,19 +200,26 @@ class PartitionCore:
 
     @classmethod
     def restore(cls, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, data: bytes) -> Self:
-        """A core as it was when `cut` was called. Raises ConfigError under another configuration."""
+        """A core as it was when `cut` was called.
+
+        Under another configuration only what nothing depends on is taken over, and only if no sample is held (after
+        an end mark): positions, the account, known ids, and histories unless they changed themselves. Otherwise
+        ConfigError.
+        """
         header, arrays = cut.decode(data)
         core = cls(schema, sessions, batches, header["partition"])
         core._check(header)
         core.next_offset, core.epoch = header["next_offset"], header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
-        held, pending = cut.under("held", arrays), cut.under("pending", arrays)
-        core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
-        core._arrivals.restore(cut.under("arrivals", arrays))
-        core._windower.restore(cut.under("windower", arrays))
-        core._histories.restore(cut.under("histories", arrays))
         core._packer.next_sequence = header["next_sequence"]
-        core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
+        core._arrivals.restore(cut.under("arrivals", arrays))
+        if header["histories"] == core._histories.fingerprint:
+            core._windower.restore(cut.under("windower", arrays))
+            core._histories.restore(cut.under("histories", arrays))
+        if header["held"]:
+            held, pending = cut.under("held", arrays), cut.under("pending", arrays)
+            core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
+            core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
         return core
 
     def _check(self, header: dict[str, Any]) -> None:
@@ -218,10 +227,10 @@ class PartitionCore:
             raise ConfigError(
                 f"the cut has version {header['version']}, this recd reads up to {_CUT_VERSION}; upgrade it"
             )
-        if header["fingerprint"] != self.fingerprint:
+        if header["fingerprint"] != self.fingerprint and header["held"]:
             raise ConfigError(
-                f"partition {self.partition} holds samples under another configuration of event, labels, features, "
-                "histories, groups, session or batch; restore the old one, drain with an end mark "
+                f"partition {self.partition} holds {header['held']} samples under another configuration of event, "
+                "labels, features, histories, groups, session or batch; restore the old one, drain with an end mark "
                 "(`recd ingest --end`), then change it"
             )
 

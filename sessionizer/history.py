@@ -127,6 +127,8 @@ class Histories:
 
     def __init__(self, histories: tuple[History, ...]) -> None:
         self.last = np.array([history.last for history in histories], np.int64)
+        self.fingerprint = [[history.name, history.last, history.label] for history in histories]
+        """What entries of a cut must have been kept for."""
         self.entries = np.zeros(0, _ENTRY)
         self.free = np.zeros(0, np.int32)
         self.num_free = np.zeros(1, np.int64)

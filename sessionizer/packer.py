@@ -107,12 +107,13 @@ class Packer:
         queue = samples if self.pending is None else Clustered.concat([self.pending, samples])
         ends = self._fit(np.flatnonzero(queue.first), len(queue))
         batches = [self._seal(queue.slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
-        self.pending = queue if not ends else queue.slice(ends[-1], len(queue))
+        rest = queue.slice(ends[-1], len(queue)) if ends else queue
+        self.pending = rest if len(rest) else None
         return batches
 
     def flush(self) -> list[MiniBatch]:
         """Seal what is left."""
-        batches = [self._seal(self.pending)] if self.pending is not None and len(self.pending) else []
+        batches = [self._seal(self.pending)] if self.pending is not None else []
         self.pending = None
         return batches
 

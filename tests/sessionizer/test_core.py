@@ -196,6 +196,26 @@ def test_a_cut_of_another_configuration_is_refused_in_words() -> None:
         PartitionCore.restore(SCHEMA, SessionConfig(gap_ms=11), BatchConfig(samples=4), core.cut())
 
 
+def test_after_an_end_mark_the_configuration_may_change_and_histories_stay() -> None:
+    core = new_core(WIDE)
+    run(core, [Ev(1000, 1, 7, item=100, label=1)])
+    changed = PartitionCore.restore(SCHEMA, SessionConfig(gap_ms=11), BatchConfig(samples=9), core.cut())
+    assert (changed.next_offset, changed.next_sequence, changed.epoch) == (1, 1, 1)
+    effects = changed.feed(columns([Ev(2000, 2, 7)], 1), rejected=0, next_offset=2)
+    effects += changed.apply(ClockMark(partition=0, after_offset=2, kind=MarkKind.END))
+    assert histories_of(batches_of(effects)) == {1: [100]}
+
+
+def test_a_changed_history_begins_empty_after_an_end_mark() -> None:
+    core = new_core(WIDE)
+    run(core, [Ev(1000, 1, 7, item=100, label=1)])
+    schema = dataclasses.replace(SCHEMA, histories=(dataclasses.replace(SCHEMA.histories[0], last=2),))
+    changed = PartitionCore.restore(schema, WIDE, BatchConfig(samples=4), core.cut())
+    effects = changed.feed(columns([Ev(2000, 2, 7)], 1), rejected=0, next_offset=2)
+    effects += changed.apply(ClockMark(partition=0, after_offset=2, kind=MarkKind.END))
+    assert histories_of(batches_of(effects)) == {1: []}
+
+
 def test_a_damaged_cut_is_refused_in_words() -> None:
     with pytest.raises(InvariantError, match="damaged"):
         PartitionCore.restore(SCHEMA, WIDE, BatchConfig(samples=4), new_core(WIDE).cut()[:-9])
@@ -214,6 +234,13 @@ def test_the_smallest_held_offset_waits_for_the_oldest_sample() -> None:
     held_open = core.smallest_held_offset
     run(core, [])
     assert (held_open, core.smallest_held_offset, core.held) == (0, None, 0)
+
+
+def test_nothing_is_held_after_a_batch_that_took_everything() -> None:
+    core = new_core(SessionConfig(gap_ms=10, lateness_ms=0), batch_samples=1)
+    core.feed(columns([Ev(1000, 1, 7)]), rejected=0, next_offset=1)
+    core.apply(ClockMark(partition=0, after_offset=1, kind=MarkKind.IDLE, value_ms=2000))
+    assert (core.held, core.smallest_held_offset) == (0, None)
 
 
 def test_batches_do_not_share_memory_with_later_ones() -> None:
