@@ -117,6 +117,11 @@ class Past:
     """Steps after the checkpoint, to be repeated."""
     skips: set[int]
 
+    def close(self) -> None:
+        """Let go of the directory: the trainer was not to be."""
+        self.ledger.close()
+        self.lease.release()
+
     @property
     def step(self) -> int:
         """The checkpoint's; 0 without one."""
@@ -132,9 +137,13 @@ def build_trainer(config: TrainerConfig, around: Around, drain: Drain, switches:
     """A trainer that stands where the lineage in its directory stopped. Raises in words where it must not start."""
     switches = switches or Switches()
     past = open_past(config, around.clock, without_ledger=switches.without_ledger)
-    reader, topic, commits = _reader(config, past, around, switches)
-    feed = _feed(config, past, reader, topic, commits, around, switches)
-    return assemble(config, past, feed, topic, around, drain, switches)
+    try:
+        reader, topic, commits = _reader(config, past, around, switches)
+        feed = _feed(config, past, reader, topic, commits, around, switches)
+        return assemble(config, past, feed, topic, around, drain, switches)
+    except BaseException:
+        past.close()
+        raise
 
 
 def assemble(

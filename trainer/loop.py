@@ -79,6 +79,7 @@ class Trainer:
             self._save_last()
         finally:
             self._feed.stop()
+            self._saver.wait()
             self._lineage.close()
         return self._summary(reason)
 

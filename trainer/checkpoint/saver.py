@@ -82,6 +82,11 @@ class Saver:
         self.count += 1
         return writer.progress
 
+    def wait(self) -> None:
+        """Let the one in flight end, whatever comes of it: the lease must outlive its writer."""
+        if self._writer is not None:
+            self._writer.join()
+
     def saved_step(self) -> int:
         """Step of the newest checkpoint, complete or in flight."""
         return self._begun_step
