@@ -16,9 +16,28 @@ auc         tie-safe AUC in bounded memory
 oracle      the same architecture in plain float64 torch, sample by sample
 parity      the proof that deduplication changes nothing
 baseline    online logistic regression on the same batches
-source      the mini-batch topic as decoded batches
-ledger      which mini-batches were trained, in which step
-checkpoint  weights, optimizer, metrics and next offsets as one atomic unit
-loop        source to step to checkpoint, for ever
-build       configuration to a running trainer
+
+The stream behind the model:
+source_config  bounds of what waits in memory
+topic          the mini-batch topic at start: where to begin, and what is refused
+source         the reader's thread: whole fetched batches, decoded; commits for observers
+intake         the sequence rule and the end of an epoch (pure)
+buffer         what waits, bounded in bytes and number, a queue a partition
+order          which mini-batches a step takes: the ledger's, then a merge (pure)
+prefetch       the composer's thread: steps as tensors, ahead
+feed           the three above under one handle
+ledger         which mini-batches each step trained on: lines, positions, lineage (pure)
+ledger_file    the ledger on disk: segments, torn tails
+lineage        step, positions and account as they move
+lease          one writer a directory, with a rising epoch
+checkpoint/    weights, optimizer, metrics and next offsets as one atomic unit
+learner        model, step and evaluation with their state
+account        what became of every sample; freshness
+summary        what a run says of itself
+drain          signals as a wish to stop
+crash          named places where a test lets the process die
+durable        bytes and directories that must be on the disk
+ports          clock and watcher, as protocols
+loop           source to step to checkpoint, for ever; the commit order
+build          configuration to a running trainer
 """
