@@ -37,6 +37,7 @@ from trainer.crash import Crash, never
 from trainer.drain import Drain
 from trainer.evaluate import Evaluator
 from trainer.feed import Feed, KafkaFeed
+from trainer.guards import SkipGuard
 from trainer.intake import Intake
 from trainer.learner import Learner
 from trainer.lease import Lease
@@ -291,7 +292,7 @@ def _decode(value: bytes, fingerprint: int) -> MiniBatch:
 def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
     model = build_model(config.schema, config.model, config.optimizer, config.train.seed, config.train.device)
     evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples)
-    learner = Learner(model, Step(model, config.optimizer), evaluator, config.train.max_skipped_steps)
+    learner = Learner(model, Step(model, config.optimizer), evaluator, SkipGuard(config.train.max_skipped_steps))
     if checkpoint is not None:
         learner.load_state(checkpoint.tensors())
     return learner

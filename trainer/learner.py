@@ -1,7 +1,7 @@
 """What learns: model, step and evaluation behind one handle, with the state that goes into a checkpoint.
 
-Owns the seeding of each step's random numbers and the limit of steps in a row that could not be learned. Predicts,
-scores, then learns: the logits that are evaluated are those from before the update.
+Owns the seeding of each step's random numbers. Predicts, scores, then learns: the logits that are evaluated are
+those from before the update.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from streams.errors import InvariantError
 from trainer.evaluate import Evaluator
+from trainer.guards import SkipGuard
 from trainer.model import RecModel
 from trainer.step import Step, StepResult, Verdict
 from trainer.tensors import StepBatch
@@ -25,12 +26,11 @@ _EVALUATOR: Final = "evaluator."
 class Learner:
     """The model and everything that moves with it."""
 
-    def __init__(self, model: RecModel, step: Step, evaluator: Evaluator, max_skipped: int) -> None:
+    def __init__(self, model: RecModel, step: Step, evaluator: Evaluator, guard: SkipGuard) -> None:
         self._model = model
         self._step = step
         self._evaluator = evaluator
-        self._max_skipped = max_skipped
-        self._skipped = 0
+        self._guard = guard
 
     @property
     def is_late(self) -> bool:
@@ -48,12 +48,11 @@ class Learner:
         if verdict is Verdict.LEARNED:
             # Without a weight there is no label: the evaluator leaves such samples out.
             self._evaluator.update(result.logits_BT, torch.where(batch.weights_BT > 0, batch.labels_BT, torch.nan))
-        self._skipped = self._skipped + 1 if verdict is Verdict.NOT_FINITE else 0
-        if self._skipped > self._max_skipped:
-            raise InvariantError(
-                f"{self._skipped} steps in a row up to step {step} were not finite and changed nothing; look at their "
-                "mini-batches (recd inspect ledger), lower the learning rates or raise train.max_skipped_steps"
-            )
+        try:
+            self._guard.note(verdict)
+        except InvariantError as error:
+            error.add_note(f"at step {step}; `recd inspect ledger --step {step}` names its mini-batches")
+            raise
         return verdict
 
     def report(self) -> Mapping[str, Any]:
