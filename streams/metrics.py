@@ -69,7 +69,9 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_dedup_factor": Metric("gauge", "ratio", "Values before / after deduplication, last batch", ("group",)),
     "recd_commit_failures_total": Metric("counter", "commits", "Transactions or offset commits that failed"),
     "recd_rebalances_total": Metric("counter", "rebalances", "Assignments received by this process"),
-    "recd_fetch_lag_events": Metric("gauge", "events", "End of the partition minus next offset to read", ("partition",)),
+    "recd_fetch_lag_events": Metric(
+        "gauge", "events", "End of the partition minus next offset to read", ("partition",)
+    ),
     "recd_fetch_lag_ms": Metric("gauge", "ms", "Age of the next unread record; 0 when there is none", ("partition",)),
     "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
     "recd_commit_lag_events": Metric("gauge", "events", "End of the partition minus committed offset", ("partition",)),

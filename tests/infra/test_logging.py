@@ -46,5 +46,5 @@ def test_an_exception_is_in_the_line_without_the_values_of_its_variables() -> No
         int(password)
     except ValueError:
         logger("infra.test").exception("failed")
-    assert "\"password\"" not in text.getvalue()
+    assert '"password"' not in text.getvalue()
     assert lines_of(text)[0]["exception"][0]["exc_type"] == "ValueError"  # type: ignore[index]
