@@ -23,7 +23,7 @@ from infra.demo.paths import DemoPaths
 from infra.demo.run import run_demo
 from infra.demo.screen import chosen, put
 
-FAILED = 1
+FAILED, INTERRUPTED = 1, 130
 
 SyntheticOption = Annotated[
     int | None, typer.Option("--synthetic", metavar="N", help="N samples of known laws instead of MovieLens-100K.")
@@ -72,8 +72,14 @@ def demo(
     )
     paths = DemoPaths.under(directory, report)
     signal.signal(signal.SIGTERM, _interrupt)  # So that a terminated demo cleans up as an interrupted one does.
-    with chosen(as_json=as_json) as screen:
-        finished = run_demo(options, paths, Clock(), screen)
+    try:
+        with chosen(as_json=as_json) as screen:
+            finished = run_demo(options, paths, Clock(), screen)
+    except KeyboardInterrupt as interrupt:
+        sys.stderr.write("interrupted; every process of the demo has been stopped\n")
+        if as_json:
+            put({"event": "summary", "ok": False, "exit_reason": "interrupted"})
+        raise typer.Exit(INTERRUPTED) from interrupt
     if as_json:
         for check in finished.checks:
             sys.stderr.write(f"{check}\n")
