@@ -66,7 +66,10 @@ class Setup:
             return
         say(f"making .venv ({', '.join(extras)}): minutes the first time, mostly PyTorch")
         flags = [word for extra in extras for word in ("--extra", extra)]
-        command = [str(self.uv()), "sync", "--frozen", "--group", "dev", "--python", sys.executable, *flags]
+        # Compiling once costs half a minute; not compiled, torch costs every process ten seconds where Python may not
+        # write beside its packages.
+        command = [str(self.uv()), "sync", "--frozen", "--compile-bytecode", "--group", "dev"]
+        command += ["--python", sys.executable, *flags]
         # An activated environment of somebody else's is not ours to fill.
         environ = {name: value for name, value in self.environ.items() if name != "VIRTUAL_ENV"}
         self._must(command, environ, "read uv's message above; a network that blocks the package index shows up here")

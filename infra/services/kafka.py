@@ -36,6 +36,9 @@ FIXED_SETTINGS: Final = {
     "auto.create.topics.enable": "false",
     # Event times are the record timestamps: nothing is too old to keep or too new to accept.
     "log.retention.ms": "-1",
+    # What a topic's own retention forbids goes within seconds, so that a wrong setting shows at once.
+    "log.initial.task.delay.ms": "2000",
+    "log.retention.check.interval.ms": "5000",
     "log.message.timestamp.before.max.ms": "9223372036854775807",
     "log.message.timestamp.after.max.ms": "9223372036854775807",
     "message.max.bytes": str(16 * 1024 * 1024),
