@@ -83,6 +83,7 @@ def recd(
     """Train a recommendation model continuously from a Kafka topic, each user feature stored and computed once.
 
     Examples:
+
         recd demo                       a real log, end to end, in minutes
 
         recd init --for my-topic        a configuration to start from

@@ -26,9 +26,7 @@ Name = Literal[
     "recd_commit_failures_total",
     "recd_rebalances_total",
     "recd_fetch_lag_events",
-    "recd_fetch_lag_ms",
     "recd_held_events",
-    "recd_commit_lag_events",
     "recd_trained_samples_total",
     "recd_steps_total",
     "recd_skipped_batches_total",
@@ -72,9 +70,7 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_fetch_lag_events": Metric(
         "gauge", "events", "End of the partition minus next offset to read", ("partition",)
     ),
-    "recd_fetch_lag_ms": Metric("gauge", "ms", "Age of the next unread record; 0 when there is none", ("partition",)),
     "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
-    "recd_commit_lag_events": Metric("gauge", "events", "End of the partition minus committed offset", ("partition",)),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),
     "recd_steps_total": Metric("counter", "steps", "Optimizer steps"),
     "recd_skipped_batches_total": Metric("counter", "batches", "Batches that changed nothing", ("reason",)),

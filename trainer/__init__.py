@@ -37,7 +37,8 @@ summary        what a run says of itself
 drain          signals as a wish to stop
 crash          named places where a test lets the process die
 durable        bytes and directories that must be on the disk
-ports          clock and watcher, as protocols
+ports          the clock, as a protocol
+watcher        who looks on, as a protocol
 loop           source to step to checkpoint, for ever; the commit order
 build          configuration to a running trainer
 """

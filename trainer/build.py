@@ -47,7 +47,8 @@ from trainer.lineage import Identity, Lineage
 from trainer.loop import RunOptions, Surroundings, Trainer
 from trainer.model import build_model
 from trainer.order import Order
-from trainer.ports import Clock, Nobody, Watcher
+from trainer.ports import Clock
+from trainer.watcher import Nobody, Watcher
 from trainer.prefetch import Prefetch
 from trainer.source import Commits, Source
 from trainer.source_config import SourceConfig

@@ -156,7 +156,7 @@ class TrainConfig:
     seed: int = 0
     """Decides every initial weight."""
     step_samples: int = 256
-    """A step takes whole mini-batches until it holds at least this many samples, or none are waiting."""
+    """A step takes whole mini-batches as long as they hold at most this many samples together; at least one."""
     threads: int = 2
     """Threads of one operation on a CPU."""
     device: DeviceName = "cpu"

@@ -27,7 +27,8 @@ from trainer.feed import Feed
 from trainer.learner import Learner
 from trainer.ledger import Line
 from trainer.lineage import Lineage
-from trainer.ports import Clock, Watcher
+from trainer.ports import Clock
+from trainer.watcher import Watcher
 from trainer.prefetch import Nothing, Prepared
 from trainer.step import StepResult
 from trainer.summary import Run, Summary, summarize

@@ -32,6 +32,7 @@ def init(
     Without --for it is the MovieLens example that `recd demo` runs.
 
     Examples:
+
         recd init
 
         recd init --for my-topic --print

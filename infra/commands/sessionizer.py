@@ -18,6 +18,7 @@ from infra import logging
 from infra.clock import Clock
 from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
+from infra.config_file import save_resolved
 from infra.metrics import PrometheusReporter, serve
 from streams.kafka import client, topics
 from streams.kafka.reach import reach
@@ -55,6 +56,7 @@ def sessionizer(
         recd sessionizer --set worker.instance=worker-1
     """
     settings = load(config, overrides or ())
+    save_resolved(settings, settings.run.directory)
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)

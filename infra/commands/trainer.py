@@ -13,6 +13,7 @@ import typer
 from infra.clock import Clock
 from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
+from infra.config_file import save_resolved
 from infra.logging import logger
 from infra.metrics import PrometheusReporter, serve
 from infra.trainer_watch import Watch, line, put, say
@@ -60,6 +61,7 @@ def trainer(
         recd trainer --set checkpoint.directory=models/b --max-steps 1000
     """
     settings = load(config, overrides or ())
+    save_resolved(settings, settings.run.directory)
     clock = Clock()
     drain = Drain(settings.checkpoint.drain_ms)
     drain.listen()

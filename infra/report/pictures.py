@@ -99,7 +99,7 @@ def _draw_ne(axes: Axes, picture: RunPicture) -> None:
     axes.set_ylim(min(low, picture.ne_bound or low) - 0.02, min(1.1, high) + 0.02)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False)
+        axes.legend(frameon=True, framealpha=0.9, edgecolor="none")
 
 
 def _draw_factors(axes: Axes, picture: RunPicture) -> None:
