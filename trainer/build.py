@@ -48,12 +48,12 @@ from trainer.loop import RunOptions, Surroundings, Trainer
 from trainer.model import build_model
 from trainer.order import Order
 from trainer.ports import Clock
-from trainer.watcher import Nobody, Watcher
 from trainer.prefetch import Prefetch
 from trainer.source import Commits, Source
 from trainer.source_config import SourceConfig
 from trainer.step import Step
 from trainer.tensors import to_tensors
+from trainer.watcher import Nobody, Watcher
 
 _LOG = structlog.get_logger(__name__)
 CHECKPOINTS: Final = "checkpoints"

@@ -28,10 +28,10 @@ from trainer.learner import Learner
 from trainer.ledger import Line
 from trainer.lineage import Lineage
 from trainer.ports import Clock
-from trainer.watcher import Watcher
 from trainer.prefetch import Nothing, Prepared
 from trainer.step import StepResult
 from trainer.summary import Run, Summary, summarize
+from trainer.watcher import Watcher
 
 _IDLE_MS: Final = 100
 
