@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -38,14 +38,14 @@ def put(record: Mapping[str, object]) -> None:
     sys.stdout.flush()
 
 
-def put_services(services: tuple[ServiceStatus, ...], *, as_json: bool) -> None:
-    """One line a service, for a program or for a person."""
+def put_services(services: tuple[ServiceStatus, ...], *, as_json: bool, to: TextIO | None = None) -> None:
+    """One line a service, for a program or for a person; a person's on stdout unless told otherwise."""
     for service in services:
         if as_json:
             put({"event": "service", **asdict(service)})
         else:
             memory = f"{service.rss_bytes / 2**20:.0f} MiB, pid {service.pid}" if service.pid else service.log_file
-            sys.stdout.write(f"{service.name:<14} {service.state:<8} {service.address:<28} {memory}\n")
+            (to or sys.stdout).write(f"{service.name:<14} {service.state:<8} {service.address:<28} {memory}\n")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from infra.commands.services_output import (
     put_services,
     say,
 )
-from infra.services.stack import Stack
+from infra.services.stack import Addresses, Stack
 
 BrokersOption = Annotated[
     int | None, typer.Option("--brokers", help="1, or 3 for a replicated cluster. Default: what is there, else 1.")
@@ -37,7 +37,7 @@ def up(
     memory: MemoryOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start Kafka and Redis on free loopback ports and print their addresses.
+    """Start Kafka and Redis on free loopback ports and print their addresses, as lines for a shell.
 
     What already runs is left alone; data of earlier runs is still there. Without a JDK an in-memory stand-in takes
     Kafka's place and one line says what it cannot show.
@@ -45,6 +45,8 @@ def up(
     Examples:
 
         recd up
+
+        eval "$(recd up)"               the other commands then find them
 
         recd up --brokers 3 --dir /tmp/cluster
 
@@ -55,9 +57,16 @@ def up(
     with exit_codes(as_json=as_json):
         stack = Stack(directory, clock=clock, report=say)
         addresses = stack.up(brokers, "memory" if memory else "auto")
-        put_services(stack.status().services, as_json=as_json)
+        put_services(stack.status().services, as_json=as_json, to=sys.stderr)
     if as_json:
         summary = {"event": "summary", "ok": True, **asdict(addresses), "directory": str(stack.directory)}
         put(summary | {"wall_ms": clock.monotonic_ms() - begun_ms})
     else:
-        sys.stdout.write(f"kafka  {addresses.kafka}\nredis  {addresses.redis}\n")
+        for name, value in environment(addresses).items():
+            sys.stdout.write(f"export {name}={value}\n")
+
+
+def environment(addresses: Addresses) -> dict[str, str]:
+    """What tells every other command where these services are."""
+    found = {"RECD__KAFKA__BOOTSTRAP": addresses.kafka, "RECD__REDIS__URL": addresses.redis}
+    return found | ({"RECD__KAFKA__PLAIN": "true"} if addresses.kind == "memory" else {})
