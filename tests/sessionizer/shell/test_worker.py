@@ -40,3 +40,18 @@ def test_a_worker_that_is_started_again_after_the_end_adds_nothing(kafka: str, t
         assert place.summary(place.start()) == first
         assert identities(place.batches(0)) == before
         assert place.ends(0) == 1
+
+
+@pytest.mark.timeout(120)
+def test_an_end_mark_with_records_behind_it_is_not_the_end(kafka: str, tmp_path: Path) -> None:
+    some = events(500, seed=4)
+    with town(kafka, "worker-early-end", tmp_path, partitions=2) as place:
+        # Ended while empty, then filled: the worker finds the first mark before it has fetched anything.
+        place.end(0, 0)
+        place.end(1, 0)
+        place.produce(0, some)
+        place.end(0, len(some))
+        summary = place.summary(place.start())
+        assert dict(summary["account"])["events"] == len(some)  # type: ignore[call-overload]  # JSON
+        assert place.ends(0) == 2
+        assert place.ends(1) == 1
