@@ -9,7 +9,8 @@ Blocking throughout: an outlet lives in its partition's thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -19,7 +20,7 @@ from sessionizer.recovery import offset_of
 from sessionizer.worker_config import WorkerConfig
 from streams import wire
 from streams.clock_mark import ClockMark
-from streams.errors import ConfigError, RetryableError
+from streams.errors import ConfigError, RecdError, RetryableError
 from streams.events.record import Rejected
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
@@ -40,6 +41,7 @@ _FENCED: Final = (
 )
 
 Headers = Sequence[tuple[str, bytes]]
+Answer = TypeVar("Answer")
 
 
 class PlainOutlet:
@@ -103,7 +105,9 @@ class PlainOutlet:
 
     def close(self) -> None:
         self._producer.purge()
-        self._producer.flush(0)
+        # Whoever leaves does not want to know what has failed.
+        with suppress(RecdError):
+            self._ask(lambda: self._producer.flush(0))
 
     def _committed(self) -> int:
         self.open_bytes = 0
@@ -133,23 +137,36 @@ class PlainOutlet:
                 )
             except BufferError:
                 # librdkafka's queue is full: deliver, then go on. This is where back-pressure starts.
-                self._producer.poll(0.1)
+                self._ask(lambda: self._producer.poll(0.1))
                 self._check()
             except KafkaException as error:
-                raise failure(error.args[0], self._partition) from error
+                raise failure(self._cause(error.args[0]), self._partition) from error
             else:
-                self._producer.poll(0)
+                self._ask(lambda: self._producer.poll(0))
                 return
 
     def _flush(self) -> None:
-        left = self._producer.flush(_TIMEOUT_MS / 1000)
+        left = self._ask(lambda: self._producer.flush(_TIMEOUT_MS / 1000))
         self._check()
         if left:
             raise RetryableError(f"{left} records of partition {self._partition} were not taken in {_TIMEOUT_MS} ms")
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise failure(self._failure, self._partition)
+            raise failure(self._cause(self._failure), self._partition)
+
+    def _ask(self, call: Callable[[], Answer]) -> Answer:
+        """Call the client. Once it has failed for good it raises from any call, or breaks that call (SystemError)."""
+        try:
+            return call()
+        except KafkaException as error:
+            raise failure(self._cause(error.args[0]), self._partition) from error
+        except SystemError as error:
+            raise failure(self._cause(KafkaError(KafkaError._FATAL)), self._partition) from error  # noqa: SLF001
+
+    def _cause(self, error: KafkaError) -> KafkaError:
+        """The error behind one."""
+        return error
 
     def _note_mark(self, offset: int) -> None:
         self._last_mark = max(self._last_mark, offset)
@@ -193,6 +210,15 @@ class TransactionalOutlet(PlainOutlet):
             self._open = True
         super()._send(topic, value, key=key, headers=headers, delivered=delivered)
 
+    def _cause(self, error: KafkaError) -> KafkaError:
+        # Why the client has failed for good it says once, to whichever call comes next; but a new transaction is
+        # always refused with the reason.
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as refusal:
+            return refusal.args[0] if refusal.args[0].fatal() else error
+        return error
+
     def _attempt(self, step: Callable[[], None]) -> None:
         """Run a transactional step; librdkafka says itself when the same call may simply be repeated."""
         for _ in range(_RETRIES):
@@ -200,8 +226,8 @@ class TransactionalOutlet(PlainOutlet):
                 return step()
             except KafkaException as error:
                 if not error.args[0].retriable():
-                    raise failure(error.args[0], self._partition) from error
-                self._producer.poll(0.1)
+                    raise failure(self._cause(error.args[0]), self._partition) from error
+                self._ask(lambda: self._producer.poll(0.1))
         raise RetryableError(f"Kafka did not finish a transaction of partition {self._partition}")
 
 

@@ -37,6 +37,10 @@ from streams.metrics import Reporter
 
 TICK_S = 0.05
 """How soon a clock mark is seen by a partition that has nothing to do."""
+MOST_FENCINGS = 3
+"""So many rebalances with a fenced partition, close together: two processes share a `worker.instance`."""
+FENCINGS_TIMEOUTS = 10
+"""How close together, in session time-outs."""
 
 Log = Callable[[str, Mapping[str, object]], None]
 """Takes an event's name and its fields."""
@@ -84,6 +88,7 @@ class State:
 
     committed_offset: int = 0
     ended: bool = False
+    """Whether an end mark was the last thing that happened, and no record is known to follow it."""
     held: int = 0
     account: Account = field(default_factory=Account)
 
@@ -164,13 +169,14 @@ class PartitionThread:
             with self._changed:
                 self._inbox.clear()
                 self._queued = 0
+                self.lag = None
                 self._start = partition.start_offset
                 self._started = False
             while not self._stopping:
                 records = self._next()
                 if records:
                     partition.feed(records)
-                partition.tick(caught_up=self.lag == 0 and not self._inbox)
+                partition.tick(caught_up=self._caught_up())
                 self._publish(partition)
             partition.finish()
             self._publish(partition)
@@ -186,9 +192,14 @@ class PartitionThread:
             self._queued -= len(records)
             return records
 
+    def _caught_up(self) -> bool:
+        """Whether every record of the topic, as far as is known, has been fed."""
+        return self.lag == 0 and not self._inbox
+
     def _publish(self, partition: Partition) -> None:
         core = partition.core
-        self.state = State(partition.committed_offset, partition.ended, core.held, Account() + core.account)
+        ended = partition.ended and self._caught_up()
+        self.state = State(partition.committed_offset, ended, core.held, Account() + core.account)
         if self.lag is not None:
             partition.report.fetch_lag(self.lag + self._queued)
 
@@ -200,6 +211,8 @@ class Fleet:
         self._job = job
         self._exit_at_end = exit_at_end
         self._threads: dict[int, PartitionThread] = {}
+        self._fenced_ms: deque[int] = deque(maxlen=MOST_FENCINGS)
+        """When partitions were found to be another's at a rebalance."""
         self.last: dict[int, State] = {}
         """State of the partitions that were held last, after they were finished."""
         self.failure: BaseException | None = None
@@ -219,6 +232,7 @@ class Fleet:
         await asyncio.to_thread(self._join, list(threads.values()))
         self.last = {partition: thread.state for partition, thread in threads.items()}
         self._look_for_failure(threads)
+        self._look_for_twin(threads)
 
     def _join(self, threads: list[PartitionThread]) -> None:
         until_ms = self._job.now_ms() + self._job.worker.drain_ms
@@ -266,6 +280,19 @@ class Fleet:
                     f"partition {thread.partition} is ours in group {self._job.worker.app}, but another process writes "
                     f"as {name}; stop it, or give it another worker.app"
                 )
+
+    def _look_for_twin(self, threads: Mapping[int, PartitionThread]) -> None:
+        """Two static members of one name take the partitions from each other for ever: the one fenced more leaves."""
+        worker = self._job.worker
+        if worker.instance is None or all(thread.fenced_ms < 0 for thread in threads.values()):
+            return
+        self._fenced_ms.append(self._job.now_ms())
+        lasted_ms = self._fenced_ms[-1] - self._fenced_ms[0]
+        if len(self._fenced_ms) == MOST_FENCINGS and lasted_ms < FENCINGS_TIMEOUTS * worker.session_timeout_ms:
+            self.failure = self.failure or FencedError(
+                f"another process of group {worker.app} has worker.instance = {worker.instance} too, and the two take "
+                "the partitions from each other; give each process an instance of its own"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

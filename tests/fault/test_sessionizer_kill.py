@@ -6,6 +6,7 @@ The instants are drawn from a seed that the test prints.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -87,4 +88,58 @@ def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str
         summary = place.summary(first)
         assert summary["ended"]
         assert summary["partitions"] == list(range(PARTITIONS))
+        assert_exactly_once(place, pairs)
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_slept_through_its_replacement_rejoins_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
+    pairs = [events(EVENTS, seed=30 + partition) for partition in range(PARTITIONS)]
+    third = EVENTS // 3
+    with town(kafka, "fault-asleep", tmp_path, partitions=PARTITIONS) as place:
+
+        def produce(start: int, stop: int) -> None:
+            for partition, some in enumerate(pairs):
+                place.produce(partition, some[start:stop])
+
+        # A transaction and a cut are always under way, so that the sleeper wakes up in the middle of one.
+        first = place.start(max_poll_records=50, commit_every_ms=20, cut_every_ms=20)
+        place.wait_for_log(0, "partitions assigned")
+        produce(0, third)
+        place.wait_for_output(1)
+        first.send_signal(signal.SIGSTOP)
+        second = place.start(max_poll_records=50)
+        place.wait_for_log(1, "partitions assigned")
+        produce(third, 2 * third)
+        place.wait_for_output(place.num_output() + 10)
+        first.send_signal(signal.SIGCONT)
+        produce(2 * third, EVENTS)
+        for partition in range(PARTITIONS):
+            place.end(partition, EVENTS)
+        ended = [place.summary(worker)["ended"] for worker in (first, second)]
+        assert all(ended)
+        assert_exactly_once(place, pairs)
+
+
+@pytest.mark.timeout(300)
+def test_of_two_workers_with_one_instance_one_leaves_in_words_and_nothing_is_repeated(
+    kafka: str, tmp_path: Path
+) -> None:
+    pairs = [events(EVENTS, seed=40 + partition) for partition in range(PARTITIONS)]
+    with town(kafka, "fault-twins", tmp_path, partitions=PARTITIONS) as place:
+        place.start(instance="one", max_poll_records=50)
+        place.wait_for_log(0, "partitions assigned")
+        place.start(instance="one", max_poll_records=50)
+        for start in range(0, EVENTS, 10):
+            for partition, some in enumerate(pairs):
+                place.produce(partition, some[start : start + 10])
+            if any(worker.poll() is not None for worker in place.workers):
+                break
+            place.clock.sleep(100)
+        for partition, some in enumerate(pairs):
+            place.produce(partition, some[start + 10 :])
+            place.end(partition, len(some))
+        for worker in place.workers:
+            worker.communicate(timeout=60)
+        assert sorted(worker.returncode for worker in place.workers) == [0, 1], place.logs()
+        assert "has worker.instance = one too" in place.logs()
         assert_exactly_once(place, pairs)

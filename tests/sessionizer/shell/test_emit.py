@@ -1,0 +1,56 @@
+"""An outlet on a real Kafka that another owner has fenced says so, whatever it is asked, and can be closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessionizer.emit import PlainOutlet, open_outlet
+from sessionizer.outlet import FencedError
+from sessionizer.progress import Progress
+from sessionizer.worker_config import WorkerConfig
+from tests.sessionizer.shell.town import Town, town
+
+CALLS: dict[str, Callable[[PlainOutlet], object]] = {
+    "cut": lambda outlet: outlet.send_cut(b"cut", 1, 0),
+    "commit": lambda outlet: outlet.commit(Progress()),
+}
+
+
+def opened(place: Town) -> PlainOutlet:
+    """An outlet with a record in an open transaction."""
+    outlet = open_outlet(0, place.kafka, place.topics, WorkerConfig(app=place.topics.minibatches))
+    outlet.send_end(0)
+    return outlet
+
+
+@pytest.mark.parametrize("first", CALLS)
+def test_a_fenced_outlet_says_so_at_every_call_and_closes_in_silence(kafka: str, tmp_path: Path, first: str) -> None:
+    with town(kafka, f"emit-fenced-{first}", tmp_path) as place:
+        older, newer = opened(place), opened(place)
+        for call in (CALLS[first], *CALLS.values()):
+            with pytest.raises(FencedError, match="another worker has taken over partition 0"):
+                call(older)
+        older.close()
+        newer.commit(Progress())
+        newer.close()
+        assert place.ends(0) == 1
+
+
+def test_a_fenced_outlet_whose_records_were_refused_says_so(kafka: str, tmp_path: Path) -> None:
+    with town(kafka, "emit-fenced-send", tmp_path) as place:
+        older, newer = opened(place), opened(place)
+
+        def send_until_refused() -> None:
+            for _ in range(1_000):
+                older.send_end(0)
+                place.clock.sleep(10)
+
+        with pytest.raises(FencedError):
+            send_until_refused()
+        with pytest.raises(FencedError):
+            older.send_end(0)
+        older.close()
+        newer.close()
