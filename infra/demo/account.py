@@ -91,9 +91,11 @@ def law_checks(log: SyntheticLog, measured: Measured, ne_lifetime: float | None)
     return checks
 
 
-def parity_check(*, ok: bool, difference: float) -> Check:
+def parity_check(reasons: Sequence[str], *, difference: float) -> Check:
     """Deduplicated and plain training of the same mini-batches agree."""
-    return Check("parity with the plain model", ok, f"largest difference {difference:.2e}")
+    return Check(
+        "parity with the plain model", not reasons, "; ".join((f"largest difference {difference:.2e}", *reasons))
+    )
 
 
 def broken(checks: Sequence[Check]) -> list[Check]:

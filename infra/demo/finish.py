@@ -78,16 +78,16 @@ def finish(
     told = _told(live)
     steps = _steps(config, paths, clock)
     measured = measure(steps, chosen.logistic_features)
-    difference, parity_ok = _parity(config, steps, FULL_STEPS if options.full_parity else SLICE_STEPS)
+    difference, parity_reasons = _parity(config, steps, FULL_STEPS if options.full_parity else SLICE_STEPS)
     checks = account_checks(_counts(told), measured)
     if chosen.laws is not None:
         checks += law_checks(chosen.laws, measured, quality(told.trainer)["lifetime"]["ne"])
-    checks.append(parity_check(ok=parity_ok, difference=difference))
+    checks.append(parity_check(parity_reasons, difference=difference))
     summary = _summary(told, live, measured, options.seed)
     summary = replace(
         summary,
         parity_max_abs_diff=difference,
-        parity_ok=parity_ok,
+        parity_ok=not parity_reasons,
         exit_reason="checks_failed" if broken(checks) else "end",
         wall_s=round((clock.monotonic_ms() - begun_ms) / 1000, 3),
     )
@@ -111,8 +111,8 @@ def _steps(config: Config, paths: DemoPaths, clock: Clock) -> list[list[Stored]]
     return in_trained_order(read_all(config.kafka, config.topics, clock), lines)
 
 
-def _parity(config: Config, steps: Sequence[Sequence[Stored]], limit: int) -> tuple[float, bool]:
-    """Largest difference between deduplicated and plain training, and whether training.md's definition holds."""
+def _parity(config: Config, steps: Sequence[Sequence[Stored]], limit: int) -> tuple[float, Sequence[str]]:
+    """Largest difference between deduplicated and plain training, and why they do not agree; nothing if they do."""
     import torch
 
     from trainer.parity import run_parity
@@ -120,7 +120,7 @@ def _parity(config: Config, steps: Sequence[Sequence[Stored]], limit: int) -> tu
     torch.set_num_threads(config.train.threads)
     batches = [each.batch for step in steps[:limit] for each in step]
     report = run_parity(batches, config.schema, config.model, config.optimizer, config.train.seed, steps=limit)
-    return max(report.max_abs_diff.values()), report.ok
+    return max(report.max_abs_diff.values()), report.reasons
 
 
 def _counts(told: Told) -> Counts:

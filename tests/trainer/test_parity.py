@@ -10,6 +10,7 @@ import pytest
 from streams.ikjt.ikjt import Ikjt
 from streams.minibatch import MiniBatch
 from tests.trainer.sample import model_of, optimizer_of, random_batch, schema_of
+from trainer import parity
 from trainer.config import DenseOptimizerName, Readout
 from trainer.parity import run_parity
 
@@ -62,3 +63,14 @@ def test_parity_fails_where_an_inverse_points_to_the_wrong_row(monkeypatch: pyte
     report = run_parity(batches_of(3), SCHEMA, model_of(), optimizer_of(), seed=1)
     assert not report.ok
     assert {reason[:3] for reason in report.reasons} >= {"(a)", "(b)"}
+
+
+@pytest.mark.parametrize(("jumps", "ok"), [(2, True), (3, False)])
+def test_a_jump_by_chance_does_not_come_back_in_other_orders_and_a_defect_does(
+    monkeypatch: pytest.MonkeyPatch, jumps: int, *, ok: bool
+) -> None:
+    measured = iter([1e-3, 1e-9] * jumps + [0.0, 0.0])  # Drift and noise, in turn.
+    monkeypatch.setattr(parity, "_table_rms", lambda _one, _other: next(measured))
+    report = run_parity(batches_of(2), SCHEMA, model_of(), optimizer_of(), seed=1)
+    assert report.ok is ok
+    assert [reason[:3] for reason in report.reasons] == ([] if ok else ["(c)"])
