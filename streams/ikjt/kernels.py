@@ -130,3 +130,16 @@ def copy_rows(words: Words, offsets: I64, rows: I64, out_offsets: I64) -> Words:
         for k in range(out_offsets[i + 1] - target):
             out[target + k] = words[start + k]
     return out
+
+
+@compiled
+def copy_slices(
+    values: npt.NDArray[Any], starts: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[Any]:
+    """Row r of the result is `values[starts[r]:]`, as long as `offsets` says. Checks nothing."""
+    out = np.empty(offsets[-1], values.dtype)
+    for r in range(len(starts)):
+        shift = starts[r] - offsets[r]
+        for place in range(offsets[r], offsets[r + 1]):
+            out[place] = values[place + shift]
+    return out
