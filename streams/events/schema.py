@@ -130,9 +130,9 @@ class DenseFeature:
     name: str
     """Name of the column."""
     field: str
-    """Field of the event."""
+    """Field of the event. Its values enter the network as they are: scale them upstream to about -1 to 1."""
     default: float | None = None
-    """Value where the field is missing or null; None makes the field required."""
+    """Value where the field is missing or null; without one the field is required."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +152,7 @@ class History:
     last: int = 50
     """How many entries are kept."""
     label: str | None = None
-    """Only items whose event was positive for this label enter; None: every item."""
+    """Only items whose event was positive for this label enter; without one every item does."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.last <= 65_536:
