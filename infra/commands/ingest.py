@@ -5,11 +5,13 @@ Owns the command's options and what a person or a program sees of a run. Never s
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Final
 
 import msgspec
@@ -67,17 +69,26 @@ def ingest(
     """
     pace = _pace(speed, rate)
     settings = load(config, overrides or ())
+    for file in files:
+        if not file.exists():
+            raise ConfigError(f"{file}: cannot be read: there is no such file")
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
     begun_ms = clock.monotonic_ms()
-    with _shown(clock, as_json=as_json) as listener:
+    with _shown(clock, as_json=as_json) as listener, _interrupts() as interrupted:
         run = Ingest(settings.kafka, settings.topics, settings.event, clock, pace=pace, listener=listener)
         try:
             report, reason = run.run(files, kind, end=end), "done"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError):
+            if not interrupted():
+                raise
             report, reason = run.abandon(), "interrupted"
     _conclude(report, reason, clock.monotonic_ms() - begun_ms, as_json=as_json)
+    if report.examples and not as_json:
+        for why, example in report.examples.items():
+            _say(f"{why}, the first: {example}")
+        _say(f"dead-lettered rows are in the topic {settings.topics.dead_letter}, reason and line in the headers")
     if reason == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -91,6 +102,26 @@ def _pace(speed: float | None, rate: float | None) -> Pace:
     if speed is not None:
         return at_speed(speed)
     return at_rate(rate) if rate is not None else flat_out
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether SIGINT came.
+
+    confluent-kafka loses the exception of one that comes at a bad time in `poll`, and raises SystemError instead.
+    """
+    seen = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        seen = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

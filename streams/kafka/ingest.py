@@ -41,6 +41,8 @@ class IngestReport:
     """Of the values of produced events."""
     reasons: dict[str, int]
     """Dead letters by reason."""
+    examples: dict[str, str]
+    """By reason, the first row found bad: where it is and what is wrong with it. Not for what a broker refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class Ingest:
         self._rows = 0
         self._sent = 0
         self._buried = 0
+        self._examples: dict[str, str] = {}
 
     def run(self, files: Sequence[Path], kind: Format | None = None, *, end: bool = False) -> IngestReport:
         """Send everything and return when the broker has it.
@@ -109,6 +112,7 @@ class Ingest:
             dead_letter=outbox.reasons.total(),
             bytes=outbox.delivered_bytes,
             reasons={str(reason): number for reason, number in sorted(outbox.reasons.items())},
+            examples=dict(sorted(self._examples.items())),
         )
 
     def abandon(self) -> IngestReport:
@@ -132,6 +136,7 @@ class Ingest:
 
     def _bury(self, file: Path, number: int, raw: bytes, reason: Reason, detail: str) -> None:
         self._buried += 1
+        self._examples.setdefault(str(reason), f"{file}:{number}: {detail}")
         self._outbox.bury(from_line(str(file), number, raw, reason, detail, self._clock.now_ms()), reason)
 
     def _send(self, events: InOrder) -> None:
