@@ -56,6 +56,8 @@ def _line(detail: ErrorDetails, layers: Sequence[Layer], known: dict[str, Any]) 
         hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(keys)}"
         return f"{name} is no key of recd (from {_source(loc, layers)}); {hint}"
     fix = detail["msg"][0].lower() + detail["msg"][1:]
+    if kind == "tuple_type":
+        fix = 'input should be a list, such as ["one"]'  # TOML knows no tuples.
     meaning = _described(known, loc)
     return f"{name} = {detail['input']!r} (from {_source(loc, layers)}): {fix}{f'. {meaning}' if meaning else ''}"
 

@@ -81,5 +81,6 @@ def minimal(topic: str) -> dict[str, Any]:
         ],
         "histories": [{"name": "recent", "table": "item", "last": 50}],
         "model": {"tables": {"user": {"rows": 100_000}, "item": {"rows": 100_000}}, "pooling": {"recent": "attention"}},
-        "topics": {"interactions": topic},
+        "worker": {"app": f"{topic}-sessionizer"},
+        "topics": {"interactions": topic, "minibatches": f"{topic}-batches"},
     }

@@ -40,6 +40,7 @@ class Watch:
         self._as_json = as_json
         self._next_ms = clock.monotonic_ms() + EVERY_MS
         self._looks = 0
+        self._told_steps = -1
         self._saved_ms = clock.monotonic_ms()
 
     def see(self, summary: Callable[[], Summary]) -> None:
@@ -55,7 +56,8 @@ class Watch:
         if self._as_json:
             put({"event": "progress", **asdict(seen)})
         elif self._looks % PERSON_EVERY == 0:
-            say(line(seen))
+            say(line(seen) if seen.steps != self._told_steps else f"step {seen.step}: waiting for mini-batches")
+            self._told_steps = seen.steps
 
     def saved(self, progress: Progress) -> None:
         """Publish what other processes may rely on."""

@@ -108,8 +108,14 @@ class ModelConfig:
         used = set(schema.table_of.values())
         if not used:
             raise ConfigError("the schema has no sparse features and no histories; the model needs at least one")
-        for table in sorted(used - set(self.tables)):
-            raise ConfigError(f"model.tables.{table} is missing, but a feature looks its ids up there")
+        if missing := sorted(used - set(self.tables)):
+            names = ", ".join(f"model.tables.{table}" for table in missing)
+            users = [name for name, table in schema.table_of.items() if table == missing[0]]
+            raise ConfigError(
+                f"{names} {'is' if len(missing) == 1 else 'are'} missing, but features look their ids up there "
+                f"({missing[0]}: {', '.join(users)}); known: {sorted(self.tables)}. Add [model.tables.{missing[0]}] "
+                "with rows, or name another table in the feature"
+            )
         for table in sorted(set(self.tables) - used):
             raise ConfigError(f"model.tables.{table} is used by no feature; remove it or name it in a feature")
         for feature in sorted(set(self.pooling) - set(schema.feature_names)):

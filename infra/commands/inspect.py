@@ -67,6 +67,8 @@ def inspect(
         shown = list(_lines(directory, step, last))
     elif what == "checkpoints":
         shown = [_short(read_manifest(path), path) for path in found(directory / CHECKPOINTS)]
+        if not shown and not as_json:
+            sys.stderr.write(f"{directory / CHECKPOINTS} holds no checkpoint yet\n")
     else:
         shown = [_checkpoint(directory, step)]
     _put(shown, as_json=as_json)

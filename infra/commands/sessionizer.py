@@ -63,7 +63,7 @@ def sessionizer(
     begun_ms = clock.monotonic_ms()
     summary = _run(settings, clock, exit_at_end=exit_at_end, web_port=web_port)
     reason = "interrupted" if summary.interrupted else "end" if exit_at_end and summary.ended else "terminated"
-    _conclude(summary, reason, clock.monotonic_ms() - begun_ms, as_json=as_json)
+    _conclude(summary, reason, clock.monotonic_ms() - begun_ms, settings.topics.dead_letter, as_json=as_json)
     if summary.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -98,7 +98,7 @@ def _reporter(settings: Config) -> Reporter:
     return reporter
 
 
-def _conclude(summary: Summary, reason: str, wall_ms: int, *, as_json: bool) -> None:
+def _conclude(summary: Summary, reason: str, wall_ms: int, dead_letters: str, *, as_json: bool) -> None:
     account: Mapping[str, int] = msgspec.to_builtins(summary.account)
     if as_json:
         told = {"partitions": summary.partitions, "ended": summary.ended, "held": summary.held, "account": account}
@@ -111,3 +111,5 @@ def _conclude(summary: Summary, reason: str, wall_ms: int, *, as_json: bool) -> 
             f"{account['late']} late, {account['duplicates']} duplicates, {account['dead_lettered']} dead-lettered, "
             f"{summary.held} held\n"
         )
+        if account["dead_lettered"]:
+            sys.stdout.write(f"what is wrong with each stands in the headers of its record in {dead_letters}\n")
