@@ -112,14 +112,27 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else DONE if leaving.code is None else FAILED
     except (RecdError, ServiceError) as error:
-        return _refused(error, arguments)
+        return _refused(error, str(error), arguments)
+    except OSError as error:
+        return _refused(error, _of_the_system(error), arguments)
+    except Exception as error:  # noqa: BLE001  (a program that reads --json gets its summary whatever happens)
+        traceback.print_exc()
+        return _refused(error, f"{error!r}: this is a bug of recd; please report it with the lines above", arguments)
     return DONE
 
 
-def _refused(error: RecdError | ServiceError, arguments: Sequence[str]) -> int:
+def _of_the_system(error: OSError) -> str:
+    """What the operating system refused, and where."""
+    if error.strerror is None:
+        return str(error)
+    where = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    return f"{where}: {error.strerror}" if where else error.strerror
+
+
+def _refused(error: Exception, message: str, arguments: Sequence[str]) -> int:
     if "--debug" in arguments:
         traceback.print_exc()
-    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    text = "\n".join([message, *getattr(error, "__notes__", ())])
     sys.stderr.write(f"error: {text}\n")
     if "--json" in arguments:
         summary = {"event": "summary", "ok": False, "error": text, "exit_reason": type(error).__name__}

@@ -109,3 +109,27 @@ def test_the_configuration_in_force_is_shown_without_secrets(
 
 def test_the_exit_codes_are_the_stated_ones() -> None:
     assert (DONE, FAILED, BAD_USAGE) == (0, 1, 2)
+
+
+def test_what_the_system_refuses_is_told_in_words_with_the_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert run(["up", "--dir", str(tmp_path / "file" / "folder"), "--json"]) == FAILED
+    told = capsys.readouterr()
+    assert told.err == f"error: {tmp_path / 'file' / 'folder'}: Not a directory\n"
+    assert json.loads(told.out.splitlines()[-1])["ok"] is False
+
+
+def test_a_bug_shows_its_traceback_and_still_gives_a_summary(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("infra.commands.down.Stack", broken)
+    assert run(["down", "--json"]) == FAILED
+    told = capsys.readouterr()
+    assert "Traceback" in told.err
+    assert "this is a bug of recd" in told.err.splitlines()[-1]
+    assert json.loads(told.out)["exit_reason"] == "ZeroDivisionError"
