@@ -7,10 +7,15 @@ than `gap_ms` apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from streams.errors import ConfigError
 from streams.strict import STRICT
+
+LONGEST_MS: Final = 1 << 53
+"""Far beyond any stream, and far from where sums of event times would leave int64."""
+MOST_SAMPLES: Final = (1 << 31) - 1
+"""Rows are numbered by int32."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +50,11 @@ class SessionConfig:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"session.{name} must be at least 1")
-        if self.lateness_ms < 0:
-            raise ConfigError("session.lateness_ms must not be negative")
+            most = LONGEST_MS if name.endswith("_ms") else MOST_SAMPLES
+            if getattr(self, name) > most:
+                raise ConfigError(f"session.{name} must be at most {most}")
+        if not 0 <= self.lateness_ms <= LONGEST_MS:
+            raise ConfigError(f"session.lateness_ms must lie in 0..{LONGEST_MS}")
         if self.max_samples > self.max_held_samples:
             raise ConfigError("session.max_samples exceeds session.max_held_samples; raise the latter")
 
@@ -63,3 +71,5 @@ class BatchConfig:
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise ConfigError("batch.samples must be at least 1")
+        if self.samples > MOST_SAMPLES:
+            raise ConfigError(f"batch.samples must be at most {MOST_SAMPLES}")

@@ -91,7 +91,8 @@ def chunk_key(partition: int, index: int) -> bytes:
 def chunk_index(key: bytes) -> int | None:
     """Which chunk a key names; None for other keys."""
     name, _, rest = key.partition(b"/")
-    return int(rest.rpartition(b"/")[2]) if name == b"cut" else None
+    index = rest.rpartition(b"/")[2]
+    return int(index) if name == b"cut" and index.isdigit() else None
 
 
 def to_chunks(data: bytes, number: int, chunk_bytes: int) -> list[bytes]:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.config import LONGEST_MS, BatchConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.effects import EndReached, ReportLate
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
+from streams.events.decode import LAST_MS
 from streams.minibatch import MiniBatch
 from tests.sessionizer.events import LAST, SCHEMA, batches_of, columns, configs, new_core, run, streams
 from tests.sessionizer.oracle import Ev, brute_force
@@ -255,3 +256,12 @@ def test_batches_do_not_share_memory_with_later_ones() -> None:
     )
     assert hashes == [batch.content_hash for batch in fresh]
     assert np.all([np.all(batch.lineage.offset >= 0) for batch in batches])
+
+
+@pytest.mark.parametrize("name", ["gap_ms", "lateness_ms", "duplicate_horizon_ms", "max_age_ms"])
+def test_a_time_beyond_any_stream_is_refused_and_the_longest_one_does_not_overflow(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"session\.{name} must"):
+        SessionConfig(**{name: LONGEST_MS + 1})
+    config = SessionConfig(**{"gap_ms": 10, "lateness_ms": 5, name: LONGEST_MS})
+    events = [Ev(0, 1, 7), Ev(LAST_MS, 2, 7), Ev(LAST_MS - 3, 3, 8), Ev(4, 4, 8), Ev(LAST_MS + 1, 5, 8)]
+    assert offsets_of(batches_of(run(new_core(config, 4), events))) == brute_force(events, config, 4, LAST).batches

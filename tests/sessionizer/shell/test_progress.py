@@ -52,6 +52,8 @@ def test_keys_name_partition_and_chunk() -> None:
     assert chunk_index(chunk_key(3, 12)) == 12
     assert progress_key(3) == b"progress/3"
     assert chunk_index(progress_key(3)) is None
+    foreign = (b"", b"cut", b"cut/", b"cut/3/", b"cut/3/x", b"cut/3/-1", b"\xff")
+    assert {key: chunk_index(key) for key in foreign} == dict.fromkeys(foreign)
 
 
 def test_golden_bytes_of_a_progress_record() -> None:
