@@ -55,12 +55,13 @@ class Intake:
 
     def accepts(self, sequence: int, offset: int) -> bool:
         """Whether the mini-batch is the one due; False for a duplicate, GapError when others are missing."""
+        if self._ordered and self._due is not None and sequence < self._due:
+            # It says nothing about the end: whatever followed its first copy has been delivered.
+            self.duplicates += 1
+            return False
         self.ended_epoch = -1
         if not self._ordered:
             return True
-        if self._due is not None and sequence < self._due:
-            self.duplicates += 1
-            return False
         if self._due is not None and sequence > self._due:
             raise GapError(
                 f"partition {self._partition}: sequence {self._due} was due, but {sequence} stands at offset {offset}; "
