@@ -2,7 +2,7 @@
 
 Owns the type, its invariants and its expansion. Finding duplicates is `dedup`; torch is never needed.
 
-Shape suffixes: B samples, U distinct rows of the group, V values.
+Shape suffixes: B samples, U distinct rows of the group, V values, K dense columns of the group.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streams.ikjt.invariants import check_dense, check_inverse
 from streams.ikjt.jagged import Jagged
+
+F32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -26,7 +29,7 @@ class Ikjt:
             return {key: [rows.row(u) for u in ikjt.inverse] for key, rows in ikjt.features.items()}
 
     Invariants (checked by `validate`): every feature has the same U rows; `inverse` lies in [0, U); every row
-    is used; rows are numbered by first appearance; no two of the U rows are equal in all features.
+    is used; rows are numbered by first appearance; no two of the U rows are equal in all features and dense columns.
     """
 
     group: str
@@ -34,6 +37,10 @@ class Ikjt:
     """Key to U distinct rows, in the order of the group."""
     inverse: npt.NDArray[np.int32]
     """[B]."""
+    dense: F32 | None = None
+    """[U, K], columns that belong to the row: sample b has `dense[inverse[b]]`. None where the group has none."""
+    dense_names: tuple[str, ...] = ()
+    """[K]."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -66,28 +73,25 @@ class Ikjt:
         """Key to B rows: what a KJT of the same batch holds."""
         return {key: rows.take(self.inverse) for key, rows in self.features.items()}
 
+    def expand_dense(self) -> F32 | None:
+        """[B, K], or None where the group has no dense columns."""
+        return None if self.dense is None else self.dense[self.inverse]
+
+    def to_exact(self) -> Ikjt:
+        """Itself: every distinct row is stored whole here."""
+        return self
+
     def __repr__(self) -> str:
         shape = f"{self.num_samples} samples, {self.num_rows} rows, {self.num_values} values"
         return f"Ikjt({self.group}: {', '.join(self.keys)}; {shape}, factor {self.dedup_factor:.2f})"
 
     def validate(self) -> None:
         """Raise ValueError that names the first broken invariant, except equality of rows (costly)."""
-        if self.inverse.ndim != 1 or self.inverse.dtype != np.int32:
-            raise ValueError(f"group {self.group}: inverse must be one row of int32, not {self.inverse.dtype}")
         if not self.features:
             raise ValueError(f"group {self.group}: has no features")
         for key, rows in self.features.items():
             rows.validate(f"group {self.group}, feature {key}")
             if rows.num_rows != self.num_rows:
                 raise ValueError(f"group {self.group}: {key} has {rows.num_rows} rows, {self.keys[0]} {self.num_rows}")
-        # With rows numbered by first appearance, no sample may reach past the rows seen so far by more than one.
-        seen = np.maximum.accumulate(self.inverse)
-        jumps = np.flatnonzero(np.diff(seen, prepend=-1) > 1)
-        if len(jumps):
-            b = int(jumps[0])
-            raise ValueError(f"group {self.group}: sample {b} uses row {seen[b]} before the rows below it were used")
-        if len(seen) and self.inverse.min() < 0:
-            raise ValueError(f"group {self.group}: inverse holds {self.inverse.min()}; rows count from 0")
-        last = int(seen[-1]) if len(seen) else -1
-        if last + 1 != self.num_rows:
-            raise ValueError(f"group {self.group}: samples use {last + 1} rows, but there are {self.num_rows}")
+        check_dense(self.group, self.dense, self.dense_names, self.num_rows)
+        check_inverse(self.group, self.inverse, self.num_rows)

@@ -1,90 +1,149 @@
-"""Measures partial duplicates: rows that are windows of one growing, shifting buffer.
+"""Finds partial duplicates: rows that are windows of one growing, shifting buffer.
 
-Owns the measurement, no encoding: how many values a batch would hold if every row were a window `(start, length)`
-into a buffer of its session. A history from which the oldest id drops and to which one new id is appended costs one
-value then, where the exact form stores the whole row again.
+Owns the way from samples, or from their exact form, to a PartialIkjt: one buffer a session, one window a distinct
+row. A history from which the oldest id drops and to which one new id is appended costs one value then, where the
+exact form stores the whole row again.
 
 As plain Python, over the samples in order:
 
     if the row was seen before, in any session:           nothing new
-    elif the row is a window of its session's buffer:     nothing new
-    else: the longest end of the buffer that begins the row stays; the rest of the row is appended and counted
+    elif the row is a window of its session's buffer:     nothing new, the first such window is it
+    else: the longest end of the buffer that begins the row stays; the rest of the row is appended
 
-So the result is never above the exact form. Features of a group share their windows: they must have equal lengths
-in every row, else the group has no partial form and the exact one is what is left.
+So the result never holds more values than the exact form. To stay linear, a row is looked for in the last
+`max(REACH, 4 * its length)` values of its buffer only: histories never look back further.
 
-Shapes: B samples, U distinct rows, V values, C columns.
+Features of a group share their windows: they must have equal lengths in every row, else the group has no partial
+form and the exact one is what is left. Rows, their numbers and the inverse are those of the exact form.
+
+Shapes: B samples, U distinct rows, P buffers, V values, K dense columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.dedup import deduplicate, number_rows
-from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.ikjt import F32, Ikjt
+from streams.ikjt.invariants import first_samples
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.kernels import compiled
+from streams.ikjt.windows import Group, PartialIkjt
 
-I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+Words = npt.NDArray[Any]
+
+REACH: Final = 4096
+"""Values at the end of a buffer in which a row is always looked for."""
+_LARGEST: Final = 2**31 - 1
+"""Windows are int32, as the format fixes it; a larger group stays exact."""
 
 
-def window_values(rows: Ikjt | Jagged, session_id: npt.NDArray[Any]) -> int:
-    """Values left when rows that are windows of their session's buffer are stored once. `session_id` is [B]."""
-    ikjt = deduplicate("rows", {"rows": rows}) if isinstance(rows, Jagged) else rows
+def deduplicate_windows(
+    group: str,
+    features: Mapping[str, Jagged],
+    session_id: npt.NDArray[Any],
+    dense: F32 | None = None,
+    dense_names: Sequence[str] = (),
+) -> Group:
+    """The partial form of B samples; the exact form where the features do not shift together."""
+    return as_windows(deduplicate(group, features, dense, dense_names), session_id)
+
+
+def as_windows(ikjt: Ikjt, session_id: npt.NDArray[Any]) -> Group:
+    """The partial form of an exact group; the group itself where its features do not shift together.
+
+    `session_id` is [B]. Samples must come in the order in which their lists grow.
+    """
+    layout = _layout(ikjt, session_id)
+    if layout is None:
+        return ikjt
+    source, offsets, start = layout
+    buffers = {
+        key: Jagged(rows.values[source], offsets, None if rows.weights is None else rows.weights[source])
+        for key, rows in ikjt.features.items()
+    }
+    length = next(iter(ikjt.features.values())).lengths.astype(np.int32)
+    return PartialIkjt(ikjt.group, buffers, start.astype(np.int32), length, ikjt.inverse, ikjt.dense, ikjt.dense_names)
+
+
+def window_values(rows: Group | Jagged, session_id: npt.NDArray[Any]) -> int:
+    """Values that the partial form of these rows holds; those of the exact form where there is no partial one."""
+    ikjt = deduplicate("rows", {"rows": rows}) if isinstance(rows, Jagged) else rows.to_exact()
+    layout = _layout(ikjt, session_id)
+    return ikjt.num_values if layout is None else len(layout[0]) * len(ikjt.features)
+
+
+def _layout(ikjt: Ikjt, session_id: npt.NDArray[Any]) -> tuple[I64, I64, I64] | None:
+    """Where each value of the buffers lies in the rows, the buffers' offsets [P + 1], and each row's start [U].
+
+    None where features differ in their lengths.
+    """
     if len(session_id) != ikjt.num_samples:
         raise ValueError(f"group {ikjt.group}: {len(session_id)} session ids for {ikjt.num_samples} samples")
     features = list(ikjt.features.values())
     offsets = features[0].offsets
     if any(not np.array_equal(other.offsets, offsets) for other in features[1:]):
-        return ikjt.num_values
-    first = np.unique(ikjt.inverse, return_index=True)[1]  # rows are numbered by first appearance
-    owners = np.unique(session_id[first], return_inverse=True)[1]
-    # Rows of one session side by side, each session's in the order of its samples.
-    order = np.argsort(owners, kind="stable")
-    return _buffer_sizes(_symbols(features), offsets, order, owners[order]) * len(features)
+        return None
+    _, first, owners = np.unique(session_id[first_samples(ikjt.inverse)], return_index=True, return_inverse=True)
+    # Rows of one session side by side, each session's in the order of its samples, sessions by first appearance.
+    order = np.argsort(first[owners], kind="stable")
+    layout = _lay_out(_symbols(features), offsets, order, owners[order], REACH)
+    return None if len(layout[0]) > _LARGEST else layout
 
 
-def _symbols(features: Iterable[Jagged]) -> I32:
+def _symbols(features: Sequence[Jagged]) -> Words:
     """[V], one number for each combination of values, weights included, at one position of all features."""
+    if len(features) == 1 and features[0].weights is None:
+        return np.ascontiguousarray(features[0].values)
     columns: dict[str, Jagged] = {}
     for f, rows in enumerate(features):
         each = np.arange(len(rows.values) + 1, dtype=np.int64)
         columns[str(f)] = Jagged(rows.values, each, rows.weights)
-    _, symbols = number_rows(columns)
-    return symbols
+    return number_rows(columns)[1]
 
 
 @compiled
-def _buffer_sizes(symbols: I32, offsets: I64, order: I64, owners: I64) -> int:
-    """Length of all sessions' buffers together. Linear in rows and buffers: Knuth-Morris-Pratt."""
+def _lay_out(symbols: Words, offsets: I64, order: I64, owners: I64, reach: int) -> tuple[I64, I64, I64]:
+    """The layout of all buffers, one a session that has values. Linear: Knuth-Morris-Pratt within reach."""
     longest = 0
     for r in range(len(offsets) - 1):
         longest = max(longest, offsets[r + 1] - offsets[r])
     border = np.zeros(longest + 1, np.int64)
-    buffer = np.empty(len(symbols), np.int32)
-    total, filled = 0, 0
+    buffer = np.empty(len(symbols), symbols.dtype)
+    source = np.empty(len(symbols), np.int64)
+    start = np.zeros(len(offsets) - 1, np.int64)
+    bounds = np.zeros(len(order) + 1, np.int64)
+    num_buffers, begin, filled = 0, 0, 0
     for i in range(len(order)):
-        if i > 0 and owners[i] != owners[i - 1]:
-            total += filled
-            filled = 0
-        row = symbols[offsets[order[i]] : offsets[order[i] + 1]]
-        kept = _overlap(buffer[:filled], row, border)
+        if i > 0 and owners[i] != owners[i - 1] and filled > begin:
+            num_buffers += 1
+            bounds[num_buffers] = filled
+            begin = filled
+        first = offsets[order[i]]
+        row = symbols[first : offsets[order[i] + 1]]
+        if len(row) == 0:
+            continue
+        low = max(begin, filled - max(reach, 4 * len(row)))
+        at, kept = _place(buffer[low:filled], row, border)
+        start[order[i]] = low + at
         for k in range(kept, len(row)):
-            buffer[filled + k - kept] = row[k]
-        filled += len(row) - kept
-    return total + filled
+            buffer[filled] = row[k]
+            source[filled] = first + k
+            filled += 1
+    if filled > begin:
+        num_buffers += 1
+        bounds[num_buffers] = filled
+    return source[:filled].copy(), bounds[: num_buffers + 1].copy(), start
 
 
 @compiled
-def _overlap(buffer: I32, row: I32, border: I64) -> int:
-    """Length of the row if it is a window of the buffer, else of the longest end of the buffer that begins it."""
-    if len(row) == 0:
-        return 0
+def _place(buffer: Words, row: Words, border: I64) -> tuple[int, int]:
+    """Where the row begins in the buffer, and how many of its values are there already: all, or a beginning."""
     matched = 0
     for k in range(1, len(row)):
         while matched > 0 and row[k] != row[matched]:
@@ -93,11 +152,11 @@ def _overlap(buffer: I32, row: I32, border: I64) -> int:
             matched += 1
         border[k + 1] = matched
     matched = 0
-    for value in buffer:
-        while matched > 0 and value != row[matched]:
+    for place in range(len(buffer)):
+        while matched > 0 and buffer[place] != row[matched]:
             matched = border[matched]
-        if value == row[matched]:
+        if buffer[place] == row[matched]:
             matched += 1
         if matched == len(row):
-            return matched
-    return matched
+            return place + 1 - matched, matched
+    return len(buffer) - matched, matched

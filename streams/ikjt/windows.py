@@ -8,7 +8,7 @@ start and one length a row serve all of them.
 
     buffer   a b c d            rows   (0, 3) = a b c,  (1, 3) = b c d
 
-Shape suffixes: B samples, U distinct windows, P buffers, V values of all buffers.
+Shape suffixes: B samples, U distinct rows, P buffers, V values of all buffers, K dense columns of the group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.ikjt import F32, Ikjt
+from streams.ikjt.invariants import check_dense, check_inverse
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.kernels import copy_slices
 
@@ -53,6 +54,10 @@ class PartialIkjt:
     """[U]."""
     inverse: I32
     """[B]."""
+    dense: F32 | None = None
+    """[U, K], columns that belong to the row, as in `Ikjt`."""
+    dense_names: tuple[str, ...] = ()
+    """[K]."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -96,11 +101,15 @@ class PartialIkjt:
 
     def to_exact(self) -> Ikjt:
         """The same group with every distinct row stored whole."""
-        return Ikjt(self.group, self.features, self.inverse)
+        return Ikjt(self.group, self.features, self.inverse, self.dense, self.dense_names)
 
     def expand(self) -> dict[str, Jagged]:
         """Key to B rows: what a KJT of the same batch holds."""
         return self.to_exact().expand()
+
+    def expand_dense(self) -> F32 | None:
+        """[B, K], or None where the group has no dense columns."""
+        return None if self.dense is None else self.dense[self.inverse]
 
     def __repr__(self) -> str:
         shape = f"{self.num_samples} samples, {self.num_rows} windows, {self.num_values} values"
@@ -117,18 +126,25 @@ class PartialIkjt:
                 raise ValueError(
                     f"group {self.group}: the buffers of {key} differ in size from those of {self.keys[0]}"
                 )
-        if self.start.dtype != np.int32 or self.length.dtype != np.int32 or self.start.shape != self.length.shape:
-            raise ValueError(f"group {self.group}: start and length must be equally many int32")
-        buffer = np.searchsorted(first.offsets, self.start, side="right") - 1
-        end = self.start.astype(np.int64) + self.length
-        inside = (self.start >= 0) & (self.length >= 0) & ((self.length == 0) | (end <= _end_of(first.offsets, buffer)))
+        for name, column in (("start", self.start), ("length", self.length)):
+            if column.dtype != np.int32 or column.shape != (self.num_rows,):
+                raise ValueError(f"group {self.group}: {name} must be [{self.num_rows}] int32, not {column.dtype}")
+        inside = windows_inside(first.offsets, self.start, self.length)
         if not inside.all():
             u = int(np.argmin(inside))
             raise ValueError(f"group {self.group}: row {u} = ({self.start[u]}, {self.length[u]}) leaves its buffer")
-        self.to_exact().validate()
+        check_dense(self.group, self.dense, self.dense_names, self.num_rows)
+        check_inverse(self.group, self.inverse, self.num_rows)
 
 
-def _end_of(offsets: I64, buffer: I64) -> I64:
-    """[U] where each buffer ends; 0 for one that does not exist."""
-    there = buffer < len(offsets) - 1
-    return np.where(there, offsets[np.where(there, buffer + 1, 0)], 0)
+def windows_inside(offsets: I64, start: I32, length: I32) -> npt.NDArray[np.bool_]:
+    """[U], whether each window lies within one buffer of `offsets` [P + 1]; an empty one may lie anywhere."""
+    buffer = np.searchsorted(offsets, start, side="right")
+    # Where a buffer that does not exist would end, no window that holds something fits.
+    end = np.append(offsets, 0)[np.where(buffer < len(offsets), buffer, -1)]
+    inside = (start >= 0) & (length >= 0) & (start <= offsets[-1])
+    return np.asarray(inside & ((length == 0) | (start.astype(np.int64) + length <= end)))
+
+
+Group = Ikjt | PartialIkjt
+"""A feature group in either form."""

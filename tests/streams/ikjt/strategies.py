@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 from streams.ikjt.jagged import Jagged, offsets_of
@@ -28,3 +29,36 @@ def _feature(draw: st.DrawFn, num_samples: int) -> Jagged:
         return Jagged(values, offsets)
     weights = draw(st.lists(st.sampled_from([0.0, -0.0, 1.0]), min_size=len(values), max_size=len(values)))
     return Jagged(values, offsets, np.asarray(weights, dtype=np.float32))
+
+
+@st.composite
+def shifting_groups(draw: st.DrawFn, num_samples: st.SearchStrategy[int] = NUM_SAMPLES) -> dict[str, Jagged]:
+    """One to three features of B rows that are windows of one short log, weights included: histories."""
+    size = draw(num_samples)
+    num_events = draw(st.integers(0, 12))
+    place = st.integers(0, num_events)
+    windows = [sorted((draw(place), draw(place))) for _ in range(size)]
+    if draw(st.booleans()):
+        windows.sort()  # as time goes by; otherwise anyhow
+    places = np.asarray([k for start, end in windows for k in range(start, end)], dtype=np.int64)
+    offsets = offsets_of(np.asarray([end - start for start, end in windows], dtype=np.int64))
+    features = {}
+    for f in range(draw(st.integers(1, 3))):
+        ids = draw(st.lists(IDS, min_size=num_events, max_size=num_events))
+        log = np.asarray(ids, dtype=draw(st.sampled_from([np.int32, np.int64])))
+        weights = None
+        if draw(st.booleans()):
+            drawn = draw(st.lists(st.sampled_from([0.0, -0.0, 1.0]), min_size=num_events, max_size=num_events))
+            weights = np.asarray(drawn, dtype=np.float32)[places]
+        features[f"feature{f}"] = Jagged(log[places], offsets, weights)
+    return features
+
+
+@st.composite
+def dense_columns(draw: st.DrawFn, num_samples: int) -> npt.NDArray[np.float32] | None:
+    """[B, K] floats that repeat, or none."""
+    num_columns = draw(st.integers(0, 2))
+    floats = st.sampled_from([0.0, -0.0, 1.0, float("nan")])
+    size = num_samples * num_columns
+    flat = draw(st.lists(floats, min_size=size, max_size=size))
+    return np.asarray(flat, dtype=np.float32).reshape(num_samples, num_columns) if num_columns else None

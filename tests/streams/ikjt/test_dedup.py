@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from streams.ikjt.dedup import deduplicate, deduplicate_reference, number_rows
+from streams.ikjt.dedup import compose, deduplicate, deduplicate_reference, number_rows
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
-from tests.streams.ikjt.strategies import feature_groups
+from tests.streams.ikjt.strategies import dense_columns, feature_groups
 
 
 def same_rows(left: Jagged, right: Jagged) -> bool:
@@ -33,6 +34,9 @@ def same_ikjt(left: Ikjt, right: Ikjt) -> bool:
         and left.inverse.dtype == right.inverse.dtype
         and left.inverse.tolist() == right.inverse.tolist()
         and all(same_rows(left.features[key], right.features[key]) for key in left.keys)
+        and left.dense_names == right.dense_names
+        and (None if left.dense is None else left.dense.tobytes())
+        == (None if right.dense is None else right.dense.tobytes())
     )
 
 
@@ -55,6 +59,20 @@ def test_the_example_of_the_paper() -> None:
 @given(feature_groups())
 def test_any_group_equals_the_plain_python_reference(features: dict[str, Jagged]) -> None:
     assert same_ikjt(deduplicate("g", features), deduplicate_reference("g", features))
+
+
+@settings(max_examples=100, deadline=None)
+@given(feature_groups(), st.data())
+def test_dense_columns_of_the_group_are_part_of_the_row_bit_by_bit(
+    features: dict[str, Jagged], data: st.DataObject
+) -> None:
+    dense = data.draw(dense_columns(next(iter(features.values())).num_rows))
+    names = () if dense is None else tuple(f"d{k}" for k in range(dense.shape[1]))
+    ikjt = deduplicate("g", features, dense, names)
+    ikjt.validate()
+    assert same_ikjt(ikjt, deduplicate_reference("g", features, dense, names))
+    expanded = ikjt.expand_dense()
+    assert (None if expanded is None else expanded.tobytes()) == (None if dense is None else dense.tobytes())
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,3 +160,41 @@ def test_offsets_that_decrease_are_refused_before_any_loop_runs_over_them() -> N
     broken = Jagged(np.asarray([1, 2]), np.asarray([0, 2, 1], dtype=np.int64))
     with pytest.raises(ValueError, match="group g, feature a: offsets decrease at row 1"):
         deduplicate("g", {"a": broken})
+
+
+def test_dense_columns_that_do_not_fit_are_refused_in_words() -> None:
+    rows = {"a": Jagged.from_lists([[1], [2]])}
+    one = np.zeros((2, 1), dtype=np.float32)
+    with pytest.raises(ValueError, match=r"dense must be \[2, 2\] float32, not \[2, 1\] float32"):
+        deduplicate("g", rows, one, ["x", "y"])
+    with pytest.raises(ValueError, match=r"dense must be \[2, 1\] float32, not \[2, 1\] float64"):
+        deduplicate("g", rows, one.astype(np.float64), ["x"])
+    with pytest.raises(ValueError, match="dense columns need a name each, and each its own"):
+        deduplicate("g", rows, np.zeros((2, 2), dtype=np.float32), ["x", "x"])
+    with pytest.raises(ValueError, match="dense columns x are named but not there"):
+        deduplicate("g", rows, None, ["x"])
+    with pytest.raises(ValueError, match="name is empty or holds a zero character"):
+        deduplicate("g", rows, one, [""])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_composed_inverses_are_the_distinct_tuples_in_order_of_first_appearance(data: st.DataObject) -> None:
+    size = data.draw(st.integers(0, 12))
+    groups = [
+        deduplicate(f"g{g}", data.draw(feature_groups(st.just(size)))) for g in range(data.draw(st.integers(1, 3)))
+    ]
+    tuples, inverse = compose(groups)
+    kinds: dict[tuple[int, ...], int] = {}
+    used = list(zip(*(group.inverse.tolist() for group in groups), strict=True))
+    assert inverse.tolist() == [kinds.setdefault(each, len(kinds)) for each in used]
+    assert [tuple(each) for each in tuples.tolist()] == list(kinds)
+    assert tuples.shape == (len(kinds), len(groups))
+
+
+def test_only_groups_of_one_batch_are_composed() -> None:
+    one, two = (deduplicate(name, {name: Jagged.from_lists(rows)}) for name, rows in (("a", [[1]]), ("b", [[1], [2]])))
+    with pytest.raises(ValueError, match=r"groups of different batches: samples are {'a': 1, 'b': 2}"):
+        compose([one, two])
+    with pytest.raises(ValueError, match="no feature groups to compose"):
+        compose([])
