@@ -48,6 +48,7 @@ def run_demo(options: DemoOptions, paths: DemoPaths, clock: Clock, screen: Scree
             config = configure(chosen, options, paths, addresses)
             ensure(admin(config.kafka, {"log_level": 4}), config.topics, plain=config.kafka.plain)
             live = run_processes(config, chosen, paths, clock, screen, options.rate)
+            screen.say("all is trained: measuring, comparing with the plain model, drawing")
             return finish(config, chosen, live, paths, options, clock, begun_ms)
 
 

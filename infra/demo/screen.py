@@ -120,7 +120,7 @@ def described(reading: Reading, events_per_s: float) -> dict[str, str]:
         "behind": f"{reading.lag_events:,} events",
         "open sessions": f"{reading.open_sessions:,} ({reading.held:,} samples)",
         "trained": f"{reading.trained:,} of {reading.emitted:,} emitted",
-        "dedup factor": factors or "-",
+        "dedup, last batch": factors or "-",
         "NE": f"{_ratio(reading.ne_window)} (lifetime {_ratio(reading.ne_lifetime)})",
     }
 

@@ -63,6 +63,7 @@ class Summary:
         exact = ", ".join(f"{name} {factor:.2f}x" for name, factor in self.dedup_factor.items())
         partial = ", ".join(f"{name} {factor:.2f}x" for name, factor in self.partial_factor.items())
         odd = f"{self.late:,} late, {self.duplicates:,} duplicates, {self.dead_letter:,} dead letters"
+        window = f"last 10,000 samples {_ratio(self.ne_window)}"
         freshness = ", ".join(f"{name} {_ms(value)}" for name, value in self.freshness_ms.items())
         return {
             "events": f"{self.events:,} ({odd})",
@@ -71,7 +72,7 @@ class Summary:
             "dedup factor": exact,
             "if shifted lists were shared": partial,
             "bytes on the wire": f"{self.wire_bytes:,}, {saved:.2f}x fewer than expanded ({self.kjt_bytes:,})",
-            "NE, lifetime": f"{_ratio(self.ne_lifetime)} (last 10,000 samples {_ratio(self.ne_window)})",
+            "NE, lifetime": f"{_ratio(self.ne_lifetime)} ({window}; lower is better, 1 = base rate)",
             "NE, logistic regression": f"{_ratio(self.ne_logistic_regression)} on the same mini-batches",
             "AUC, calibration": f"{_ratio(self.auc_lifetime)}, {_ratio(self.calibration)}",
             "speed": f"{self.events_per_s:,.0f} events/s from the first append to the last step",
