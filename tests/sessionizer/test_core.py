@@ -142,6 +142,20 @@ def test_an_idle_mark_closes_sessions_and_an_event_behind_it_is_late() -> None:
     assert core.num_open_sessions == 0
 
 
+def test_silence_seals_the_batch_once_no_session_is_open() -> None:
+    core = new_core(SessionConfig(gap_ms=10, lateness_ms=0), batch_samples=4)
+    core.feed(columns([Ev(1000, 1, 7), Ev(1005, 2, 8)]), rejected=0, next_offset=2)
+
+    def idle(value_ms: int) -> list[list[int]]:
+        mark = ClockMark(partition=0, after_offset=2, kind=MarkKind.IDLE, value_ms=value_ms)
+        return offsets_of(batches_of(core.apply(mark)))
+
+    assert idle(1012) == [], "the second session is open and may share the batch"
+    assert idle(1016) == [[0, 1]]
+    assert core.held == 0
+    assert idle(1020) == []
+
+
 def test_an_idle_mark_never_moves_the_watermark_back() -> None:
     core = new_core(WIDE)
     core.feed(columns([Ev(1000, 1, 7)]), rejected=0, next_offset=1)
