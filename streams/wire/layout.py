@@ -50,12 +50,22 @@ class Kind(IntEnum):
     APPENDED = 5
     LABELS = 6
     DENSE = 7
+    IDS = 8
+    """Values that several VALUES sections share, one section's after the other's."""
     INVERSE = 16
     """Begins a group and carries its name; the sections of its features follow."""
     LENGTHS = 17
     """Begins a feature and carries its key."""
     VALUES = 18
     WEIGHTS = 19
+    GROUP_DENSE = 20
+    """Dense columns of a group, behind its inverse; the names of the columns in one, with zero bytes between them."""
+    START = 21
+    """Says that the group is partial: its rows are windows of buffers, and they begin here."""
+    WINDOW = 22
+    """Lengths of the windows."""
+    BUFFERS = 23
+    """Lengths of the buffers; all features of the group share them, so VALUES begin each feature."""
 
 
 class Encoding(IntEnum):
@@ -71,6 +81,14 @@ class Encoding(IntEnum):
     """`width` bytes a value: the zigzag difference to the value before; before the first one comes `base`."""
     CONSTANT = 4
     """Every value is `base`; no bytes."""
+    RUNS = 5
+    """How often a value stands in a row, and the differences between those; see `runs`."""
+    RANKED = 6
+    """Ids by how often they come; see `ranked`."""
+    SHARED = 7
+    """The next values of the IDS section; no bytes."""
+    FLOATS = 8
+    """float32 by columns: runs, and the bytes of their heads by place; see `runs`."""
 
 
 DTYPES: Final[dict[int, np.dtype[Any]]] = {
@@ -206,7 +224,8 @@ def read_table(header: Header, body: memoryview) -> list[Section]:
         if section.position != expected or section.position + section.size > header.body_bytes:
             raise WireError(f"{section} does not lie behind the section before it, inside the body")
         expected = aligned(section.position + section.size)
-        decoded_bytes += section.count * 8  # also an int32 column passes through 8 bytes a value
+        if section.encoding is not Encoding.SHARED:  # views of the IDS section, which is counted
+            decoded_bytes += section.count * 8  # also an int32 column passes through 8 bytes a value
         if decoded_bytes > MAX_DECODED_BYTES:
             raise WireError(f"{section} would unpack to more than {MAX_DECODED_BYTES} bytes in all")
         sections.append(section)

@@ -4,12 +4,12 @@ Owns the encodings and the choice between them. Knows nothing of mini-batches.
 
 All arithmetic is modulo 2^64, so every int64 and uint64 column round-trips. Which encoding wins depends on how zstd
 sees the result (bit packing hides repeats from it, bytes do not), so a sample of each candidate is compressed and
-the smallest is taken.
+the smallest is taken. What symbols cost is counted instead: zstd gives them about their entropy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,12 +20,22 @@ import zstandard
 from streams.errors import WireError
 from streams.ikjt.kernels import compiled
 from streams.wire.layout import Encoding, Section
+from streams.wire.ranked import pack_ranked, unpack_ranked
+from streams.wire.runs import num_runs, pack_floats, pack_runs, unpack_floats, unpack_runs
+from streams.wire.symbols import unzigzag, words_of, zigzag
 
 U64 = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
 
 _SAMPLE_BYTES: Final = 6144
+_SAMPLE_VALUES: Final = 2048
 _WORD_BITS: Final = 64
+_MIN_VALUES: Final = 256
+"""Smaller columns gain nothing from symbols."""
+_MAX_SHARED: Final = 1 << 22
+"""More ids are not counted together: the table would leave every cache."""
+_REPEATS_BYTES: Final = 1.1
+"""Bytes a value below which zstd sees whole rows repeat; a symbol a value cannot do better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +59,14 @@ def plain(column: Array) -> Packed:
 def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = False) -> Packed:
     """An integer column in the encoding that this compressor makes smallest.
 
-    Differences are only tried for columns that tend to rise.
+    Runs and differences are only tried for columns that tend to rise.
     """
     if len(column) == 0:
         return plain(column)
     if int(column.min()) == int(column.max()):
         return Packed(Encoding.CONSTANT, 0, _signed(int(column[0])), memoryview(b""))
+    if rising and len(column) >= _MIN_VALUES and 4 * num_runs(column) <= len(column):
+        return _packed_runs(column)
     candidates = list(_candidates(column, rising=rising))
     if len(candidates) == 1:
         return candidates[0]
@@ -62,30 +74,147 @@ def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = 
     return candidates[costs.index(min(costs))]
 
 
+def pack_matrix(matrix: Array, compressor: zstandard.ZstdCompressor) -> Packed:
+    """A matrix of float32, column by column where that is smaller."""
+    raw = plain(matrix)
+    if matrix.size < _MIN_VALUES:
+        return raw
+    packed = Packed(Encoding.FLOATS, 0, 0, pack_floats(matrix).data)
+    smaller = _counted_bytes(packed.buffer) < _estimated_bytes(raw, matrix.size, compressor) * matrix.size
+    return packed if smaller else raw
+
+
+def pack_together(
+    columns: Sequence[Array], compressor: zstandard.ZstdCompressor
+) -> tuple[tuple[Array, Packed] | None, list[Packed]]:
+    """Columns of ids, which may share one section: that section, if there is one, and every column.
+
+    Left to themselves are short ones, those of 32 bits, and those whose rows zstd sees repeat.
+    """
+    costs = [_own_bytes(column, compressor) if _may_share(column) else 0.0 for column in columns]
+    shares = [cost > _REPEATS_BYTES for cost in costs]
+    shared = [column for column, its in zip(columns, shares, strict=True) if its]
+    num_values = sum(map(len, shared))
+    section = None
+    if _MIN_VALUES <= num_values <= _MAX_SHARED:
+        ids = np.concatenate(shared)
+        packed = _packed_ranked(ids)
+        alone = sum(cost * len(column) for column, cost, its in zip(columns, costs, shares, strict=True) if its)
+        if _counted_bytes(packed.buffer) < alone:
+            section = ids, packed
+    nothing = Packed(Encoding.SHARED, 0, 0, memoryview(b""))
+    return section, [
+        nothing if its and section is not None else pack(column, compressor)
+        for column, its in zip(columns, shares, strict=True)
+    ]
+
+
 def unpack(section: Section, buffer: Array) -> Array:
     """The column of a section; a view of `buffer` where it is plain. Raises WireError if the sizes do not agree."""
+    if section.encoding in _SYMBOLIC:
+        return _unpack_symbols(section, buffer)
     if len(buffer) != _buffer_bytes(section):
         raise WireError(f"{section} has {len(buffer)} bytes; {section.count} values need {_buffer_bytes(section)}")
     if section.encoding is Encoding.PLAIN:
         return buffer.view(section.dtype)
     if section.dtype.kind == "f":
-        raise WireError(f"{section} holds floats, which are only ever stored plain")
+        raise WireError(f"{section} holds floats, which are never stored as {section.encoding.name.lower()}")
     base = np.uint64(section.base % 2**64)
     if section.encoding is Encoding.CONSTANT:
         wide = np.full(section.count, base, np.uint64)
     elif section.encoding is Encoding.BITS:
-        wide = _unpack_bits(_as_words(buffer), section.count, section.width) + base
+        wide = _unpack_bits(words_of(buffer), section.count, section.width) + base
     elif section.encoding is Encoding.FIXED:
         wide = _widen(buffer, section.width) + base
     else:
-        zigzag = _widen(buffer, section.width)
-        wide = np.cumsum((zigzag >> np.uint64(1)) ^ (np.uint64(0) - (zigzag & np.uint64(1))), dtype=np.uint64) + base
+        wide = np.cumsum(unzigzag(_widen(buffer, section.width)), dtype=np.uint64) + base
     return _from_wide(wide, section)
+
+
+class SharedIds:
+    """The values of a message's IDS section, given out in order to the sections that have none of their own."""
+
+    def __init__(self, ids: npt.NDArray[np.int64]) -> None:
+        self._ids = ids
+        self._next = 0
+
+    def take(self, section: Section) -> Array:
+        """The next `count` values, a view. Raises WireError if there are not so many."""
+        if section.size or section.dtype != self._ids.dtype:
+            raise WireError(f"{section} shares ids: it can have no bytes of its own, and only int64 values")
+        if section.count > self.left:
+            raise WireError(f"{section} shares {section.count} ids, {self.left} are left")
+        self._next += section.count
+        return self._ids[self._next - section.count : self._next]
+
+    @property
+    def left(self) -> int:
+        """Values that nobody took yet."""
+        return len(self._ids) - self._next
+
+
+_SYMBOLIC: Final = frozenset({Encoding.RUNS, Encoding.RANKED, Encoding.FLOATS})
+
+
+def _unpack_symbols(section: Section, buffer: Array) -> Array:
+    """The column of an encoding whose bytes say for themselves how many they are."""
+    if (section.encoding is Encoding.FLOATS) != (section.dtype.kind == "f"):
+        raise WireError(f"{section} holds {section.dtype}, which is never stored as {section.encoding.name.lower()}")
+    base = np.uint64(section.base % 2**64)
+    try:
+        if section.encoding is Encoding.FLOATS:
+            return unpack_floats(buffer, section.count, section.columns)
+        if section.encoding is Encoding.RUNS:
+            return _from_wide(unpack_runs(buffer, section.count, base), section)
+        if not 1 <= section.width <= _WORD_BITS:
+            raise WireError(f"{section} cannot have {section.width} bits a value")
+        return _from_wide(unpack_ranked(buffer, section.count, base, section.width), section)
+    except ValueError as error:
+        raise WireError(f"{section} is damaged: {error}") from error
+
+
+def _may_share(column: Array) -> bool:
+    return column.dtype == np.int64 and len(column) > 0 and int(column.min()) != int(column.max())
+
+
+def _own_bytes(column: Array, compressor: zstandard.ZstdCompressor) -> float:
+    """Compressed bytes a value if the column is packed alone, told from its first values."""
+    first = column[:_SAMPLE_VALUES]
+    return min(_estimated_bytes(packed, len(first), compressor) for packed in _candidates(first, rising=False))
+
+
+def _packed_ranked(column: Array) -> Packed:
+    low, spread = int(column.min()), int(column.max()) - int(column.min())
+    width = max(1, spread.bit_length())
+    buffer = pack_ranked(_widened(column), np.uint64(low % 2**64), width)
+    return Packed(Encoding.RANKED, width, _signed(low), buffer.data)
+
+
+def _packed_runs(column: Array) -> Packed:
+    wide = _widened(column)
+    return Packed(Encoding.RUNS, 0, _signed(int(wide[0])), pack_runs(wide, wide[0]).data)
+
+
+def _widened(column: Array) -> U64:
+    """64 bits a value, modulo 2^64."""
+    return column.astype(np.int64, copy=False).view(np.uint64) if column.dtype.kind == "i" else column
+
+
+def _counted_bytes(buffer: memoryview) -> float:
+    """About what zstd makes of bytes without repeats: the entropy of each piece as large as its blocks are."""
+    block = 1 << 14
+    total = 0.0
+    whole = np.frombuffer(buffer, np.uint8)
+    for start in range(0, len(whole), block):
+        counts = np.bincount(whole[start : start + block])
+        counts = counts[counts > 0]
+        total += float((counts * np.log2(counts.sum() / counts)).sum()) / 8
+    return total
 
 
 def _candidates(column: Array, *, rising: bool) -> Iterator[Packed]:
     """Every encoding that could be the smallest one."""
-    wide = column.astype(np.int64, copy=False).view(np.uint64) if column.dtype.kind == "i" else column
+    wide = _widened(column)
     low = int(column.min())
     spread = int(column.max()) - low
     num_bytes = max(1, -(-spread.bit_length() // 8))
@@ -101,10 +230,10 @@ def _candidates(column: Array, *, rising: bool) -> Iterator[Packed]:
     if not rising:
         return
     difference = np.diff(wide, prepend=wide[:1])
-    zigzag = (difference << np.uint64(1)) ^ (np.uint64(0) - (difference >> np.uint64(63)))
-    num_bytes = max(1, -(-int(zigzag.max()).bit_length() // 8))
+    steps = zigzag(difference)
+    num_bytes = max(1, -(-int(steps.max()).bit_length() // 8))
     if num_bytes < column.dtype.itemsize:
-        yield Packed(Encoding.DELTA, num_bytes, _signed(int(wide[0])), _narrow(zigzag, num_bytes))
+        yield Packed(Encoding.DELTA, num_bytes, _signed(int(wide[0])), _narrow(steps, num_bytes))
 
 
 def _estimated_bytes(packed: Packed, count: int, compressor: zstandard.ZstdCompressor) -> float:
@@ -154,13 +283,6 @@ def _widen(buffer: Array, width: int) -> U64:
     if width in (1, 2, 4, 8):
         return buffer.view(f"<u{width}").astype(np.uint64)
     return _join_bytes(buffer, width)
-
-
-def _as_words(buffer: Array) -> U64:
-    """Bytes as 64-bit words, padded with zeros."""
-    words = np.zeros(-(-len(buffer) // 8), np.uint64)
-    words.view(np.uint8)[: len(buffer)] = buffer
-    return words
 
 
 def _bytes_of(array: Array) -> memoryview:

@@ -1,0 +1,130 @@
+"""Columns in which a value often stands several times in a row: how long each run is, and what it repeats.
+
+Owns the buffers of encodings RUNS (integers) and FLOATS (matrices of float32, column after column).
+
+    RUNS     u32 R | R symbols of length − 1 | R symbols of the heads' zigzag differences | bits of both
+    FLOATS   u32 R | R symbols of length − 1 | R bytes 3, R bytes 2, R bytes 1, R bytes 0 of the heads | bits
+
+Bytes of one place lie together, because sign and exponent repeat and the rest of a mantissa does not.
+Shapes: V values, R runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.wire.symbols import (
+    NUM_SYMBOLS,
+    OPEN_BITS,
+    SMALLEST,
+    bits_of,
+    get_numbers,
+    put_numbers,
+    symbols_of,
+    unzigzag,
+    words_of,
+    zigzag,
+)
+
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+
+_COUNT_BYTES: Final = 4
+_PLANES: Final = 4
+
+
+def num_runs(column: npt.NDArray[Any]) -> int:
+    """R of a column that is not empty."""
+    return int(np.count_nonzero(column[1:] != column[:-1])) + 1
+
+
+def pack_runs(wide: U64, base: np.uint64) -> U8:
+    """The buffer of a column that is not empty; the first head is counted from `base`."""
+    heads, lengths = _runs(wide)
+    steps = zigzag(np.diff(heads, prepend=base))
+    parts = symbols_of(lengths), symbols_of(steps)
+    return np.concatenate([_count(heads), *parts, _bits([lengths, steps], parts)])
+
+
+def unpack_runs(buffer: U8, count: int, base: np.uint64) -> U64:
+    """[V]. Raises ValueError unless the buffer holds exactly that."""
+    runs, rest = _read_count(buffer, count)
+    if len(rest) < 2 * runs:
+        raise ValueError(f"{runs} runs need more than {len(buffer)} bytes")
+    lengths, steps = _numbers([rest[:runs], rest[runs : 2 * runs]], rest[2 * runs :])
+    return np.repeat(np.cumsum(unzigzag(steps), dtype=np.uint64) + base, _checked(lengths, count))
+
+
+def pack_floats(matrix: npt.NDArray[np.float32]) -> U8:
+    """The buffer of a [B, K] matrix that is not empty."""
+    words = np.ascontiguousarray(matrix.T).view(np.uint32).reshape(-1)
+    heads, lengths = _runs(words)
+    planes = heads.view(np.uint8).reshape(-1, _PLANES)[:, ::-1].T.reshape(-1)
+    symbols = symbols_of(lengths)
+    return np.concatenate([_count(heads), symbols, planes, _bits([lengths], (symbols,))])
+
+
+def unpack_floats(buffer: U8, count: int, columns: int) -> npt.NDArray[np.float32]:
+    """[B · K], row by row. Raises ValueError unless the buffer holds exactly that."""
+    runs, rest = _read_count(buffer, count)
+    end = (1 + _PLANES) * runs
+    if columns < 1 or count % columns or len(rest) < end:
+        raise ValueError(f"{runs} runs of {count} values in {columns} columns do not fit {len(buffer)} bytes")
+    (lengths,) = _numbers([rest[:runs]], rest[end:])
+    heads = np.ascontiguousarray(rest[runs:end].reshape(_PLANES, runs)[::-1].T).view(np.float32).reshape(-1)
+    by_column = np.repeat(heads, _checked(lengths, count)).reshape(columns, -1)
+    return np.ascontiguousarray(by_column.T).reshape(-1)
+
+
+def _runs(words: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], U64]:
+    """Heads of the runs, and their lengths less one."""
+    starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]]))
+    return words[starts], (np.diff(starts, append=len(words)) - 1).astype(np.uint64)
+
+
+def _count(heads: npt.NDArray[Any]) -> U8:
+    return np.asarray([len(heads)], "<u4").view(np.uint8)
+
+
+def _bits(numbers: list[U64], symbols: tuple[U8, ...]) -> U8:
+    """The bits that the symbols leave open, one list behind the other."""
+    num_bits = sum(map(bits_of, symbols))
+    words = np.zeros(num_bits // 64 + 2, np.uint64)
+    at = 0
+    for each, its in zip(numbers, symbols, strict=True):
+        at = put_numbers(words, at, each, its, OPEN_BITS, SMALLEST)
+    return words.view(np.uint8)[: -(-num_bits // 8)]
+
+
+def _read_count(buffer: U8, count: int) -> tuple[int, U8]:
+    """R, and what follows it."""
+    if len(buffer) < _COUNT_BYTES:
+        raise ValueError("the number of runs is cut off")
+    runs = int(buffer[:_COUNT_BYTES].view("<u4")[0])
+    if not 0 < runs <= count:
+        raise ValueError(f"{runs} runs of {count} values")
+    return runs, buffer[_COUNT_BYTES:]
+
+
+def _numbers(symbols: list[U8], bits: U8) -> list[U64]:
+    """The way back from `_bits`."""
+    if any(its.max() >= NUM_SYMBOLS for its in symbols):
+        raise ValueError("a symbol does not exist")
+    num_bits = sum(map(bits_of, symbols))
+    if len(bits) != -(-num_bits // 8):
+        raise ValueError(f"{num_bits} bits are open, {len(bits)} bytes are there")
+    words, at, numbers = words_of(bits), 0, []
+    for its in symbols:
+        each, at = get_numbers(words, at, its, OPEN_BITS, SMALLEST)
+        numbers.append(each)
+    return numbers
+
+
+def _checked(lengths: U64, count: int) -> npt.NDArray[np.int64]:
+    """Whole lengths, which together are the column's."""
+    if lengths.max() >= count or int(lengths.sum()) + len(lengths) != count:
+        raise ValueError(f"the runs do not have {count} values together")
+    return lengths.astype(np.int64) + 1

@@ -1,0 +1,141 @@
+"""Numbers as symbols and open bits: every number of 64 bits, and nothing a reader could be misled by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.wire.ranked import ONCE, pack_ranked, unpack_ranked
+from streams.wire.runs import num_runs, pack_floats, pack_runs, unpack_floats, unpack_runs
+from streams.wire.symbols import (
+    NUM_SYMBOLS,
+    OPEN_BITS,
+    SMALLEST,
+    bits_of,
+    get_numbers,
+    put_numbers,
+    symbol_of,
+    symbols_of,
+    unzigzag,
+    zigzag,
+)
+
+Array = npt.NDArray[np.uint64]
+U64 = st.one_of(st.integers(0, 20), st.integers(0, 2**64 - 1), st.integers(0, 63).map(lambda bits: 2**bits))
+COLUMNS = st.lists(U64, min_size=1, max_size=40).map(lambda values: np.asarray(values, dtype=np.uint64))
+REPEATING = st.lists(st.tuples(U64, st.integers(1, 30)), min_size=1, max_size=12).map(
+    lambda runs: np.repeat(np.asarray([value for value, _ in runs], np.uint64), [size for _, size in runs])
+)
+
+
+def test_every_symbol_has_its_range_and_the_ranges_leave_no_gap() -> None:
+    expected = 0
+    for symbol in range(NUM_SYMBOLS):
+        assert int(SMALLEST[symbol]) == expected
+        assert symbol_of(SMALLEST[symbol]) == symbol
+        expected += 2 ** int(OPEN_BITS[symbol])
+        assert symbol_of(np.uint64(expected - 1)) == symbol
+    assert expected == 2**64
+
+
+@settings(max_examples=200, deadline=None)
+@given(COLUMNS, st.integers(0, 130))
+def test_numbers_come_back_from_any_bit_on(values: Array, start: int) -> None:
+    symbols = symbols_of(values)
+    words = np.zeros((start + bits_of(symbols)) // 64 + 2, np.uint64)
+    end = put_numbers(words, start, values, symbols, OPEN_BITS, SMALLEST)
+    assert end == start + bits_of(symbols)
+    back, read_end = get_numbers(words, start, symbols, OPEN_BITS, SMALLEST)
+    assert (back.tolist(), read_end) == (values.tolist(), end)
+
+
+@settings(max_examples=100, deadline=None)
+@given(COLUMNS)
+def test_zigzag_is_undone(values: Array) -> None:
+    assert unzigzag(zigzag(values)).tolist() == values.tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(COLUMNS, st.lists(st.integers(0, 39), max_size=60))
+def test_ranked_ids_come_back(distinct: Array, chosen: list[int]) -> None:
+    ids = np.append(distinct, distinct[np.asarray(chosen, dtype=np.int64) % len(distinct)])
+    low = ids.min()
+    width = max(1, int(ids.max() - low).bit_length())
+    buffer = pack_ranked(ids, low, width)
+    assert unpack_ranked(buffer, len(ids), low, width).tolist() == ids.tolist()
+
+
+def test_frequent_ids_have_small_ranks_and_ids_that_come_once_have_none() -> None:
+    ids = np.asarray([7, 9, 9, 7, 7, 5], dtype=np.uint64)
+    buffer = pack_ranked(ids, np.uint64(5), 3)
+    assert buffer[:4].view("<u4")[0] == 2
+    assert buffer[4:10].tolist() == [0, 1, 1, 0, 0, ONCE]
+
+
+@settings(max_examples=200, deadline=None)
+@given(REPEATING)
+def test_runs_come_back(column: Array) -> None:
+    assert unpack_runs(pack_runs(column, column[0]), len(column), column[0]).tolist() == column.tolist()
+    assert num_runs(column) == 1 + int(np.count_nonzero(np.diff(column)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(REPEATING, st.integers(1, 4))
+def test_floats_come_back_bit_by_bit(column: Array, columns: int) -> None:
+    matrix = np.resize(column.astype(np.uint32).view(np.float32), (len(column), columns))
+    back = unpack_floats(pack_floats(matrix), matrix.size, columns)
+    assert back.view(np.uint32).tolist() == np.ascontiguousarray(matrix).view(np.uint32).reshape(-1).tolist()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_damaged_buffers_are_refused_or_give_as_many_values(data: st.DataObject) -> None:
+    column = data.draw(REPEATING)
+    buffers = {
+        "ranked": pack_ranked(column, column.min(), max(1, int(column.max() - column.min()).bit_length())),
+        "runs": pack_runs(column, column[0]),
+        "floats": pack_floats(column.astype(np.uint32).view(np.float32)[:, None]),
+    }
+    which = data.draw(st.sampled_from(sorted(buffers)))
+    buffer = buffers[which].copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
+    buffer = buffer[: data.draw(st.integers(len(buffer) - 3, len(buffer)))]
+    count = data.draw(st.sampled_from([len(column), len(column) + 1, 1, 0, 1000]))
+    found: npt.NDArray[Any]
+    try:
+        if which == "ranked":
+            found = unpack_ranked(buffer, count, np.uint64(0), data.draw(st.integers(1, 64)))
+        elif which == "runs":
+            found = unpack_runs(buffer, count, np.uint64(0))
+        else:
+            found = unpack_floats(buffer, count, data.draw(st.integers(0, 3)))
+    except ValueError as error:
+        assert str(error)  # noqa: PT017  (either outcome is right; any other exception fails the test)
+    else:
+        assert len(found) == count
+
+
+def test_a_dictionary_larger_than_its_column_is_refused_before_it_is_read() -> None:
+    buffer = np.zeros(1 << 20, np.uint8)
+    buffer[:4].view("<u4")[0] = 1 << 19
+    with pytest.raises(ValueError, match="a dictionary of 524288 ids for 5 values"):
+        unpack_ranked(buffer, 5, np.uint64(0), 1)
+
+
+def test_a_rank_beyond_the_dictionary_is_refused() -> None:
+    buffer = pack_ranked(np.asarray([3, 3, 4, 4], dtype=np.uint64), np.uint64(3), 1)
+    buffer[4] = 2
+    with pytest.raises(ValueError, match="beyond the dictionary of 2 ids"):
+        unpack_ranked(buffer, 4, np.uint64(3), 1)
+
+
+def test_runs_longer_than_their_column_are_refused_before_they_are_repeated() -> None:
+    buffer = pack_runs(np.full(1000, 5, np.uint64), np.uint64(5))
+    with pytest.raises(ValueError, match="do not have 999 values together"):
+        unpack_runs(buffer, 999, np.uint64(5))
