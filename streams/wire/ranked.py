@@ -43,7 +43,7 @@ _COUNT_BYTES: Final = 4
 
 def pack_ranked(wide: U64, low: np.uint64, width: int) -> U8:
     """The buffer. Every value minus `low` must fit into `width` bits, 1 to 64; the ids, not their bits, are counted."""
-    distinct, kind, counts = _count(wide)
+    distinct, kind, counts = _count(wide, low, width)
     ranks_to_kinds = _ranked(distinct, counts)
     dictionary = distinct[ranks_to_kinds]
     rank_of_kind = np.full(len(distinct), -1, np.int64)
@@ -52,7 +52,7 @@ def pack_ranked(wide: U64, low: np.uint64, width: int) -> U8:
     steps = _steps(dictionary, symbol_of_rank, low)
     step_symbols = symbols_of(steps)
     symbols = np.append(symbol_of_rank, np.uint8(ONCE))[rank_of_kind[kind]]
-    num_bits = bits_of(step_symbols) + bits_of(symbols) + width * int(np.count_nonzero(symbols == ONCE))
+    num_bits = bits_of(step_symbols, OPEN_BITS) + bits_of(symbols, _open_bits(width))
     words = np.zeros(num_bits // 64 + 2, np.uint64)
     at = put_numbers(words, 0, steps, step_symbols, OPEN_BITS, SMALLEST)
     _put_values(words, at, wide - low, width, rank_of_kind[kind], symbols, OPEN_BITS, SMALLEST)
@@ -73,7 +73,7 @@ def unpack_ranked(buffer: U8, count: int, low: np.uint64, width: int) -> U64:
         raise ValueError(f"the dictionary of {size} ids is cut off or holds symbols that do not exist")
     if count and symbols.max() > ONCE:
         raise ValueError(f"symbol {symbols.max()} does not exist")
-    num_bits = bits_of(step_symbols) + bits_of(symbols) + width * int(np.count_nonzero(symbols == ONCE))
+    num_bits = bits_of(step_symbols, OPEN_BITS) + bits_of(symbols, _open_bits(width))
     bits = buffer[_COUNT_BYTES + count + size :]
     if len(bits) != -(-num_bits // 8):
         raise ValueError(f"{num_bits} bits are open, {len(bits)} bytes are there")
@@ -84,6 +84,13 @@ def unpack_ranked(buffer: U8, count: int, low: np.uint64, width: int) -> U64:
     if not ok:
         raise ValueError(f"a value's rank is beyond the dictionary of {size} ids")
     return values
+
+
+def _open_bits(width: int) -> U8:
+    """[256], with those of a value that is not in the dictionary."""
+    open_bits = OPEN_BITS.copy()
+    open_bits[ONCE] = width
+    return open_bits
 
 
 def _ranked(distinct: U64, counts: I64) -> I64:
@@ -114,16 +121,18 @@ def _dictionary(steps: U64, symbols: U8, low: np.uint64) -> U64:
 
 
 @compiled
-def _count(values: U64) -> tuple[U64, npt.NDArray[np.int32], I64]:
-    """Distinct values by first appearance, which one each value is, and how often each comes."""
-    slots = 1024
+def _count(values: U64, low: np.uint64, width: int) -> tuple[U64, npt.NDArray[np.int32], I64]:
+    """Distinct values by first appearance, which one each value is, and how often each comes.
+
+    The table has a place for every difference to `low` where that is not too many, and is hashed otherwise.
+    """
+    slots, log = 1024, 10
     while slots < 2 * len(values):
         slots *= 2
-    shift = np.uint64(64)
-    size = slots
-    while size > 1:
-        size >>= 1
-        shift -= np.uint64(1)
+        log += 1
+    direct = width <= log + 2
+    slots = 1 << width if direct else slots
+    shift = np.uint64(64 - log)
     table = np.full(slots, -1, np.int32)
     distinct = np.empty(len(values), np.uint64)
     counts = np.zeros(len(values), np.int64)
@@ -131,10 +140,13 @@ def _count(values: U64) -> tuple[U64, npt.NDArray[np.int32], I64]:
     found = 0
     for i in range(len(values)):
         value = values[i]
-        hashed = (value ^ (value >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-        slot = np.int64(hashed >> shift)
-        while table[slot] >= 0 and distinct[table[slot]] != value:
-            slot = (slot + 1) & (slots - 1)
+        if direct:
+            slot = np.int64(value - low)
+        else:
+            hashed = (value ^ (value >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+            slot = np.int64(hashed >> shift)
+            while table[slot] >= 0 and distinct[table[slot]] != value:
+                slot = (slot + 1) & (slots - 1)
         if table[slot] < 0:
             table[slot] = found
             distinct[found] = value

@@ -91,7 +91,7 @@ def _count(heads: npt.NDArray[Any]) -> U8:
 
 def _bits(numbers: list[U64], symbols: tuple[U8, ...]) -> U8:
     """The bits that the symbols leave open, one list behind the other."""
-    num_bits = sum(map(bits_of, symbols))
+    num_bits = sum(bits_of(its, OPEN_BITS) for its in symbols)
     words = np.zeros(num_bits // 64 + 2, np.uint64)
     at = 0
     for each, its in zip(numbers, symbols, strict=True):
@@ -113,7 +113,7 @@ def _numbers(symbols: list[U8], bits: U8) -> list[U64]:
     """The way back from `_bits`."""
     if any(its.max() >= NUM_SYMBOLS for its in symbols):
         raise ValueError("a symbol does not exist")
-    num_bits = sum(map(bits_of, symbols))
+    num_bits = sum(bits_of(its, OPEN_BITS) for its in symbols)
     if len(bits) != -(-num_bits // 8):
         raise ValueError(f"{num_bits} bits are open, {len(bits)} bytes are there")
     words, at, numbers = words_of(bits), 0, []

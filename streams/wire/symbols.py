@@ -108,10 +108,16 @@ def get_numbers(words: U64, at: int, symbols: U8, open_bits: U8, smallest: U64) 
     return values, at
 
 
-def bits_of(symbols: U8) -> int:
-    """Bits that the symbols leave open together."""
-    counts = np.bincount(symbols, minlength=256)
-    return int(counts @ OPEN_BITS.astype(np.int64))
+@compiled
+def bits_of(symbols: U8, open_bits: U8) -> int:
+    """Bits that the symbols leave open together; `open_bits` says how many each does."""
+    counts = np.zeros(256, np.int64)
+    for symbol in symbols:
+        counts[symbol] += 1
+    total = 0
+    for symbol in range(256):
+        total += counts[symbol] * open_bits[symbol]
+    return total
 
 
 def words_of(buffer: npt.NDArray[np.uint8]) -> U64:

@@ -47,9 +47,9 @@ def test_every_symbol_has_its_range_and_the_ranges_leave_no_gap() -> None:
 @given(COLUMNS, st.integers(0, 130))
 def test_numbers_come_back_from_any_bit_on(values: Array, start: int) -> None:
     symbols = symbols_of(values)
-    words = np.zeros((start + bits_of(symbols)) // 64 + 2, np.uint64)
+    words = np.zeros((start + bits_of(symbols, OPEN_BITS)) // 64 + 2, np.uint64)
     end = put_numbers(words, start, values, symbols, OPEN_BITS, SMALLEST)
-    assert end == start + bits_of(symbols)
+    assert end == start + bits_of(symbols, OPEN_BITS)
     back, read_end = get_numbers(words, start, symbols, OPEN_BITS, SMALLEST)
     assert (back.tolist(), read_end) == (values.tolist(), end)
 
