@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from streams.ikjt.ikjt import Ikjt
+from streams.ikjt.windows import Group
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -64,8 +64,8 @@ class MiniBatch:
     """[B, T]."""
     dense: F32
     """[B, K]."""
-    groups: tuple[Ikjt, ...]
-    """In the order of `EventSchema.all_groups`."""
+    groups: tuple[Group, ...]
+    """In the order of `EventSchema.all_groups`, each in its exact or its partial form."""
 
     def __len__(self) -> int:
         return len(self.lineage.offset)
@@ -89,8 +89,9 @@ class MiniBatch:
             if matrix.ndim != 2 or len(matrix) != num_samples or matrix.dtype != np.float32:
                 raise ValueError(f"{name} must be [{num_samples}, …] float32, not {matrix.shape} {matrix.dtype}")
         names = [group.group for group in self.groups]
-        keys = [key for group in self.groups for key in group.features]
-        for what, given in (("group", names), ("feature", keys)):
+        keys = [key for group in self.groups for key in group.keys]
+        dense = [name for group in self.groups for name in group.dense_names]
+        for what, given in (("group", names), ("feature", keys), ("dense column", dense)):
             twice = {name for name in given if given.count(name) > 1}
             if twice:
                 raise ValueError(f"{what} {min(twice)} is there twice; names must be unique")
@@ -103,7 +104,8 @@ class MiniBatch:
     def content_hash(self) -> int:
         """64 bits of labels, features, event and session ids; no offsets, clocks or compression.
 
-        Two runs over the same events give equal hashes; replay compares by this one.
+        Two runs over the same events give equal hashes; replay compares by this one. The form in which a group is
+        stored is not its content either: what is hashed are the exact rows.
         """
         digest = xxhash.xxh3_64()
         lineage = self.lineage
@@ -112,6 +114,9 @@ class MiniBatch:
         for group in self.groups:
             digest.update(group.group.encode())
             digest.update(np.ascontiguousarray(group.inverse).data)
+            if group.dense is not None:
+                digest.update("\0".join(group.dense_names).encode())
+                digest.update(np.ascontiguousarray(group.dense).data)
             for key, rows in group.features.items():
                 digest.update(key.encode())
                 digest.update(np.ascontiguousarray(rows.values).data)

@@ -109,7 +109,7 @@ def to_tensors(
     builder = _LookupBuilder(schema, model)
     expansions: dict[str, Expansion | None] = {}
     for place, group in enumerate(schema.all_groups):
-        features, inverse_B = _join([batch.groups[place] for batch in batches], group)
+        features, inverse_B = _join([batch.groups[place].to_exact() for batch in batches], group)
         if not deduplicated:
             features = {key: rows.take(inverse_B) for key, rows in features.items()}
             inverse_B = np.arange(len(inverse_B))

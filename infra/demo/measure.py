@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from infra.demo.readback import Stored, lineage_of
 from streams import wire
-from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.partial import window_values
+from streams.ikjt.windows import Group
 from streams.minibatch import MiniBatch
 from trainer.baseline import OnlineLogisticRegression
 
@@ -77,7 +77,7 @@ def measure(steps: Sequence[Sequence[Stored]], features: Sequence[str]) -> Measu
     )
 
 
-def _ratios(batches: Sequence[MiniBatch], values_after: Callable[[MiniBatch, Ikjt], int]) -> dict[str, float]:
+def _ratios(batches: Sequence[MiniBatch], values_after: Callable[[MiniBatch, Group], int]) -> dict[str, float]:
     """Values before / after by group, over all mini-batches: a ratio of sums, not a mean of ratios."""
     before: dict[str, int] = defaultdict(int)
     after: dict[str, int] = defaultdict(int)

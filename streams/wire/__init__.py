@@ -2,6 +2,8 @@
 
 layout     the header and the section table: what lies where
 packing    integer columns made small before compression
+sections   the columns of a message, one after the other
+groups     feature groups as sections, in either form
 codec      a mini-batch to sections and back
 
 A message is a header of 64 bytes and a body compressed with zstd. The body is a table of sections (kind, name,

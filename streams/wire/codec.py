@@ -1,7 +1,7 @@
 """A mini-batch to sections and back.
 
-Owns the order of the sections: lineage, labels, dense, then for every group its inverse and, feature by feature,
-lengths, values and, where there are any, weights. The bytes of header and table are `layout`.
+Owns the order of the sections: lineage, labels, dense, then one group after the other. The sections of a group are
+`groups`, the bytes of header and table `layout`.
 
 Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out has passed
 `MiniBatch.validate`. Every failure is a WireError.
@@ -10,7 +10,7 @@ Reading trusts nothing: sizes are held against limits before memory is taken, an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import google_crc32c
@@ -20,11 +20,13 @@ import zstandard
 
 from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
-from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
 from streams.wire import layout
+from streams.wire.groups import check_windows, columns_of, read_group
 from streams.wire.layout import Header, Kind, Section
-from streams.wire.packing import Packed, pack, plain, unpack
+from streams.wire.packing import pack, plain
+from streams.wire.sections import Column, Sections
 
 Array = npt.NDArray[Any]
 
@@ -42,6 +44,7 @@ _IDENTITIES = (Kind.EVENT_ID, Kind.SESSION_ID)
 def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
     """The message of a mini-batch. Raises ValueError for a batch that breaks its own invariants or the limits."""
     batch.validate()
+    check_windows(batch.groups)
     compressor = zstandard.ZstdCompressor(level=level)
     body, sections, size_of_table = _write_body(batch, compressor)
     stored = compressor.compress(body)
@@ -70,10 +73,11 @@ def decode(data: bytes | memoryview) -> MiniBatch:
     """The mini-batch of a message. Plain columns are views of one decompressed buffer. Raises WireError."""
     header = layout.read_header(data)
     body = _decompress(header, memoryview(data)[layout.HEADER_BYTES :])
-    sections = _Sections(layout.read_table(header, body.data), body)
+    sections = Sections(layout.read_table(header, body.data), body)
     try:
         batch = _read_batch(header, sections)
         batch.validate()
+        check_windows(batch.groups)
     except ValueError as error:
         raise WireError(f"the message holds an impossible mini-batch: {error}") from error
     if batch.num_sessions != header.sessions:
@@ -84,36 +88,21 @@ def decode(data: bytes | memoryview) -> MiniBatch:
 def kjt_bytes(batch: MiniBatch, *, level: int = 3) -> int:
     """Size of the message if every sample carried its own rows, as in a KJT: same codec, same level."""
     inverse = np.arange(len(batch), dtype=np.int32)
-    groups = tuple(Ikjt(group.group, group.expand(), inverse) for group in batch.groups)
+    groups = tuple(
+        Ikjt(group.group, group.expand(), inverse, group.expand_dense(), group.dense_names) for group in batch.groups
+    )
     return len(encode(replace(batch, groups=groups), level=level))
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A section before it has a position."""
-
-    kind: Kind
-    array: Array
-    packed: Packed
-    name: str = ""
-    columns: int = 1
-
-
-def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator[_Column]:
+def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator[Column]:
     """Every section in order."""
     for name, kind in _LINEAGE.items():
         column = getattr(batch.lineage, name)
-        yield _Column(kind, column, pack(column, compressor, rising=kind not in _IDENTITIES))
+        yield Column(kind, column, pack(column, compressor, rising=kind not in _IDENTITIES))
     for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
-        yield _Column(kind, matrix, plain(matrix), columns=matrix.shape[1])
+        yield Column(kind, matrix, plain(matrix), columns=matrix.shape[1])
     for group in batch.groups:
-        yield _Column(Kind.INVERSE, group.inverse, pack(group.inverse, compressor, rising=True), group.group)
-        for key, rows in group.features.items():
-            lengths = rows.lengths
-            yield _Column(Kind.LENGTHS, lengths, pack(lengths, compressor), key)
-            yield _Column(Kind.VALUES, rows.values, pack(rows.values, compressor), key)
-            if rows.weights is not None:
-                yield _Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
+        yield from columns_of(group, compressor)
 
 
 def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple[bytearray, list[Section], int]:
@@ -169,37 +158,15 @@ def _decompress(header: Header, stored: memoryview) -> npt.NDArray[np.uint8]:
     return body
 
 
-class _Sections:
-    """The sections of a body, taken one after the other."""
-
-    def __init__(self, sections: list[Section], body: npt.NDArray[np.uint8]) -> None:
-        self._sections = sections
-        self._body = body
-        self._next = 0
-
-    def upcoming(self) -> Kind | None:
-        """Kind of the next section; None at the end."""
-        return self._sections[self._next].kind if self._next < len(self._sections) else None
-
-    def take(self, kind: Kind) -> tuple[Section, Array]:
-        """The next section and its column, which must be of this kind."""
-        if self.upcoming() is not kind:
-            found = self._sections[self._next] if self.upcoming() is not None else "the end"
-            raise WireError(f"a section {kind.name.lower()} must come here, not {found}")
-        section = self._sections[self._next]
-        self._next += 1
-        return section, unpack(section, self._body[section.position : section.position + section.size])
-
-
-def _read_batch(header: Header, sections: _Sections) -> MiniBatch:
+def _read_batch(header: Header, sections: Sections) -> MiniBatch:
     """Takes every section. Raises WireError or ValueError."""
     lineage = Lineage(**{name: sections.take(kind)[1] for name, kind in _LINEAGE.items()})
     if len(lineage.offset) != header.samples:
         raise WireError(f"the header announces {header.samples} samples, {len(lineage.offset)} are there")
     labels, dense = (_matrix(header, sections, kind) for kind in (Kind.LABELS, Kind.DENSE))
-    groups: list[Ikjt] = []
+    groups: list[Group] = []
     while sections.upcoming() is not None:
-        groups.append(_read_group(sections))
+        groups.append(read_group(sections))
     return MiniBatch(
         partition=header.partition,
         sequence=header.sequence,
@@ -212,27 +179,9 @@ def _read_batch(header: Header, sections: _Sections) -> MiniBatch:
     )
 
 
-def _matrix(header: Header, sections: _Sections, kind: Kind) -> Array:
+def _matrix(header: Header, sections: Sections, kind: Kind) -> Array:
     """[B, columns]."""
     section, column = sections.take(kind)
     if section.count != header.samples * section.columns:
         raise WireError(f"{section} has {section.count} values for {header.samples} samples of {section.columns}")
     return column.reshape(header.samples, section.columns)
-
-
-def _read_group(sections: _Sections) -> Ikjt:
-    """One group: its inverse and its features."""
-    head, inverse = sections.take(Kind.INVERSE)
-    features: dict[str, Jagged] = {}
-    while sections.upcoming() is Kind.LENGTHS:
-        section, lengths = sections.take(Kind.LENGTHS)
-        parts = [(section, lengths), sections.take(Kind.VALUES)]
-        if sections.upcoming() is Kind.WEIGHTS:
-            parts.append(sections.take(Kind.WEIGHTS))
-        if {part.name for part, _ in parts} != {section.name} or section.name in features:
-            raise WireError(f"{section} is mixed with another feature or repeated")
-        if lengths.dtype.kind != "i":
-            raise WireError(f"{section} holds {lengths.dtype}, not integers")
-        weights = parts[2][1] if len(parts) == 3 else None
-        features[section.name] = Jagged(parts[1][1], offsets_of(lengths), weights)
-    return Ikjt(head.name, features, inverse)

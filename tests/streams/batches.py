@@ -1,7 +1,8 @@
-"""Small mini-batches for tests: a fixed one, and random ones."""
+"""Small mini-batches for tests: fixed ones, and random ones with groups of either form."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from streams.ikjt.dedup import deduplicate
-from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
+from streams.ikjt.partial import deduplicate_windows
+from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
-from tests.streams.ikjt.strategies import feature_groups
+from tests.streams.ikjt.strategies import dense_columns, feature_groups, shifting_groups
 
 INT64 = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
 UINT64 = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
@@ -48,10 +50,28 @@ def fixed_batch() -> MiniBatch:
     )
 
 
+def fixed_partial_batch() -> MiniBatch:
+    """The same samples with two more groups: a weighted partial history, and one with dense columns."""
+    offsets = np.asarray([0, 2, 5, 8, 8, 9], dtype=np.int64)
+    clicks = np.asarray([501, 502, 501, 502, 503, 502, 503, 504, -7], dtype=np.int64)
+    strength = np.asarray([1.0, 2.0, 1.0, 2.0, 0.5, 2.0, 0.5, -0.0, 3.0], dtype=np.float32)
+    clicked_at = Jagged((clicks - 500).astype(np.int32), offsets)
+    age = np.asarray([[30, 0.5], [30, 0.5], [30, 0.5], [41, -0.0], [41, -0.0]], dtype=np.float32)
+    batch = fixed_batch()
+    history = {"clicks": Jagged(clicks, offsets, strength), "clicked_at": clicked_at}
+    city = Jagged.from_lists([[8], [8], [8], [9], [9]])
+    groups = (
+        deduplicate_windows("clicks", history, batch.lineage.session_id),
+        deduplicate("profile", {"city": city}, age, ("age", "income")),
+    )
+    return replace(batch, groups=batch.groups + groups)
+
+
 @st.composite
 def mini_batches(draw: st.DrawFn) -> MiniBatch:
     """Any valid mini-batch of a few samples."""
     num_samples = draw(st.integers(0, 9))
+    session_id = _column(draw, UINT64, num_samples, np.dtype(np.uint64))
     return MiniBatch(
         partition=draw(st.integers(0, 2**31 - 1)),
         sequence=draw(st.integers(0, 2**63 - 1)),
@@ -60,13 +80,13 @@ def mini_batches(draw: st.DrawFn) -> MiniBatch:
         lineage=Lineage(
             offset=_column(draw, INT64, num_samples, np.dtype(np.int64)),
             event_id=_column(draw, UINT64, num_samples, np.dtype(np.uint64)),
-            session_id=_column(draw, UINT64, num_samples, np.dtype(np.uint64)),
+            session_id=session_id,
             event_time_ms=_column(draw, INT64, num_samples, np.dtype(np.int64)),
             appended_ms=_column(draw, INT64, num_samples, np.dtype(np.int64)),
         ),
         labels=_matrix(draw, num_samples),
         dense=_matrix(draw, num_samples),
-        groups=tuple(_group(draw, f"group{g}", num_samples) for g in range(draw(st.integers(0, 3)))),
+        groups=tuple(_group(draw, f"group{g}", session_id) for g in range(draw(st.integers(0, 3)))),
     )
 
 
@@ -82,6 +102,13 @@ def _matrix(draw: st.DrawFn, num_samples: int) -> npt.NDArray[Any]:
     return np.asarray(flat, dtype=np.float32).reshape(num_samples, columns)
 
 
-def _group(draw: st.DrawFn, name: str, num_samples: int) -> Ikjt:
-    features = draw(feature_groups(num_samples=st.just(num_samples)))
-    return deduplicate(name, {f"{name}.{key}": rows for key, rows in features.items()})
+def _group(draw: st.DrawFn, name: str, session_id: npt.NDArray[Any]) -> Group:
+    """Of any form; with dense columns or without."""
+    size = st.just(len(session_id))
+    drawn = draw(draw(st.sampled_from([feature_groups(size), shifting_groups(size)])))
+    features = {f"{name}.{key}": rows for key, rows in drawn.items()}
+    dense = draw(dense_columns(len(session_id)))
+    names = () if dense is None else tuple(f"{name}.dense{k}" for k in range(dense.shape[1]))
+    if draw(st.booleans()):
+        return deduplicate(name, features, dense, names)
+    return deduplicate_windows(name, features, session_id, dense, names)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from streams.ikjt.jagged import Jagged
+from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
-from tests.streams.batches import fixed_batch
+from tests.streams.batches import fixed_batch, fixed_partial_batch
 
 
 def with_lineage(**columns: object) -> MiniBatch:
@@ -28,9 +29,25 @@ def test_where_and_when_a_sample_was_read_is_not_its_content() -> None:
     assert moved.content_hash == fixed_batch().content_hash
 
 
+def test_the_form_of_a_group_is_not_its_content() -> None:
+    batch = fixed_partial_batch()
+    *_, history, _ = batch.groups
+    exact = replace(batch, groups=tuple(group.to_exact() for group in batch.groups))
+    assert isinstance(history, PartialIkjt)
+    assert exact.content_hash == batch.content_hash
+
+
+def test_dense_columns_of_a_group_are_content_and_so_are_their_names() -> None:
+    batch = fixed_partial_batch()
+    *others, profile = batch.groups
+    assert profile.dense is not None
+    for changed in (replace(profile, dense=-profile.dense), replace(profile, dense_names=("age", "wealth"))):
+        assert replace(batch, groups=(*others, changed)).content_hash != batch.content_hash
+
+
 def test_any_other_change_changes_the_content() -> None:
     batch = fixed_batch()
-    user, item = batch.groups
+    user, item = (group.to_exact() for group in batch.groups)
     values = item.features["item"]
     changed = [
         replace(batch, labels=1 - batch.labels),
@@ -56,6 +73,10 @@ def test_what_does_not_fit_together_is_refused_by_name() -> None:
         replace(batch, dense=batch.dense[:, 0]).validate()
     with pytest.raises(ValueError, match="group item is there twice"):
         replace(batch, groups=(batch.groups[1], batch.groups[1])).validate()
+    partial = fixed_partial_batch()
+    twice = replace(partial.groups[3].to_exact(), group="again", features={"town": Jagged.from_lists([[8], [9]])})
+    with pytest.raises(ValueError, match="dense column age is there twice"):
+        replace(partial, groups=(*partial.groups, twice)).validate()
     with pytest.raises(ValueError, match="partition -1"):
         replace(batch, partition=-1).validate()
     few = replace(batch.groups[1], inverse=batch.groups[1].inverse[:4])

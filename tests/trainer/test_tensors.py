@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 
 from streams.errors import ConfigError, InvariantError
 from streams.ikjt.jagged import Jagged
+from streams.ikjt.partial import as_windows
+from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
 from tests.trainer.sample import batch_of, ikjt_of, model_of, random_batch, schema_of
 from trainer.ids import first_rows, map_ids
@@ -122,11 +125,24 @@ def test_a_mini_batch_of_another_schema_is_refused() -> None:
         to_tensors([swapped], SCHEMA, MODEL)
 
 
+def test_a_group_in_its_partial_form_gives_the_same_step_as_in_its_exact_one() -> None:
+    batch = random_batch(np.random.default_rng(5), 12)
+    partial = replace(
+        batch, groups=tuple(as_windows(group.to_exact(), batch.lineage.session_id) for group in batch.groups)
+    )
+    exact, windows = to_tensors([batch], SCHEMA, MODEL), to_tensors([partial], SCHEMA, MODEL)
+    assert any(isinstance(group, PartialIkjt) for group in partial.groups)
+    assert partial.content_hash == batch.content_hash
+    assert torch.equal(exact.ids_V, windows.ids_V)
+    assert torch.equal(exact.offsets_N1, windows.offsets_N1)
+    assert exact.counts == windows.counts
+
+
 def test_weighted_ids_are_refused() -> None:
     batch = random_batch(np.random.default_rng(4), 2)
     item = batch.groups[1].features["item"]
     weighted = Jagged(item.values, item.offsets, np.ones(len(item.values), np.float32))
-    groups = list(batch.groups)
+    groups = [group.to_exact() for group in batch.groups]
     groups[1] = type(groups[1])("item", {"item": weighted}, groups[1].inverse)
     with pytest.raises(ConfigError, match="item: weighted"):
         to_tensors([batch_of(groups, batch.labels.tolist(), batch.dense.tolist())], SCHEMA, MODEL)

@@ -14,7 +14,7 @@ from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.partial import _lay_out, deduplicate_windows, window_values
-from streams.ikjt.windows import PartialIkjt
+from streams.ikjt.windows import Group, PartialIkjt
 from tests.streams.ikjt.strategies import feature_groups, shifting_groups
 from tests.streams.ikjt.test_dedup import same_ikjt, same_rows
 
@@ -43,6 +43,19 @@ def brute_force(rows: list[Row], session_id: list[int]) -> tuple[list[object], l
         total += len(buffer)
     place = [(base[session] + start if row else 0, len(row)) for row, (session, start) in windows.items()]
     return [value for buffer in buffers.values() for value in buffer], place
+
+
+def same_group(left: Group, right: Group) -> bool:
+    """Equal in every bit and in form."""
+    if isinstance(left, PartialIkjt) and isinstance(right, PartialIkjt):
+        windows = [(left.start, right.start), (left.length, right.length)]
+        return (
+            left.keys == right.keys
+            and same_ikjt(left.to_exact(), right.to_exact())
+            and all(a.dtype == b.dtype and a.tolist() == b.tolist() for a, b in windows)
+            and all(same_rows(left.buffers[key], right.buffers[key]) for key in left.keys)
+        )
+    return isinstance(left, Ikjt) and isinstance(right, Ikjt) and same_ikjt(left, right)
 
 
 def sessions_of(data: st.DataObject, size: int) -> npt.NDArray[np.uint64]:
