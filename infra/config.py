@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from infra.config_errors import located, readable
 from infra.config_layers import from_environment, from_file, from_flags, lay
 from infra.metrics import MetricsConfig
-from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.config import BatchConfig, SessionConfig, refuse_outcomes
 from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
@@ -90,6 +90,7 @@ class Config:
     """Where a run keeps what is its own."""
 
     def __post_init__(self) -> None:
+        refuse_outcomes(self.schema)
         self.model.check_against(self.schema)
 
     @cached_property

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from streams.errors import ConfigError
+from streams.events.schema import EventSchema
 from streams.strict import STRICT
 
 LONGEST_MS: Final = 1 << 53
@@ -65,7 +66,7 @@ class BatchConfig:
 
     __pydantic_config__: ClassVar = STRICT
 
-    samples: int = 1024
+    samples: int = 256
     """A mini-batch holds whole sessions (or parts of capped ones) up to this many samples."""
 
     def __post_init__(self) -> None:
@@ -73,3 +74,13 @@ class BatchConfig:
             raise ConfigError("batch.samples must be at least 1")
         if self.samples > MOST_SAMPLES:
             raise ConfigError(f"batch.samples must be at most {MOST_SAMPLES}")
+
+
+def refuse_outcomes(schema: EventSchema) -> None:
+    """Raise ConfigError for events that this version cannot make samples of."""
+    roles = schema.roles
+    if "outcome" in roles.kinds.values() or (roles.kind is None and roles.default_kind == "outcome"):
+        raise ConfigError(
+            "event.kinds: outcomes in messages of their own are not joined yet; send them inside the event (kind "
+            "'labelled') or filter them out"
+        )

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sessionizer import cut
 from sessionizer.account import Account
 from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
-from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.config import BatchConfig, SessionConfig, refuse_outcomes
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
 from sessionizer.packer import Clustered, Packer
@@ -43,7 +43,7 @@ class PartitionCore:
     """Sessions and batches of one partition of the interactions topic."""
 
     def __init__(self, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, partition: int) -> None:
-        _refuse_outcomes(schema)
+        refuse_outcomes(schema)
         self.partition = partition
         self.account = Account()
         self.next_offset = 0
@@ -241,12 +241,3 @@ def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConf
     """64 bits that change whenever the same events could give other batches."""
     text = json.dumps([ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches)], sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _refuse_outcomes(schema: EventSchema) -> None:
-    roles = schema.roles
-    if "outcome" in roles.kinds.values() or (roles.kind is None and roles.default_kind == "outcome"):
-        raise ConfigError(
-            "event.kinds: outcomes in messages of their own are not joined yet; send them inside the event (kind "
-            "'labelled') or filter them out"
-        )

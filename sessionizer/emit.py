@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from sessionizer.outlet import CutPlace, FencedError
@@ -99,7 +100,7 @@ class PlainOutlet:
     def commit(self, progress: Progress) -> int:
         # Without transactions order is all there is: progress is written after everything else has arrived.
         self._flush()
-        self._send(self._topics.cuts, progress.encode(), key=progress_key(self._partition))
+        self._send_progress(progress)
         self._flush()
         return self._committed()
 
@@ -108,6 +109,10 @@ class PlainOutlet:
         # Whoever leaves does not want to know what has failed.
         with suppress(RecdError):
             self._ask(lambda: self._producer.flush(0))
+
+    def _send_progress(self, progress: Progress) -> None:
+        named = msgspec.structs.replace(progress, source=self._topics.interactions)
+        self._send(self._topics.cuts, named.encode(), key=progress_key(self._partition))
 
     def _committed(self) -> int:
         self.open_bytes = 0
@@ -181,7 +186,7 @@ class TransactionalOutlet(PlainOutlet):
         self._attempt(lambda: producer.init_transactions(_TIMEOUT_MS / 1000))
 
     def commit(self, progress: Progress) -> int:
-        self._send(self._topics.cuts, progress.encode(), key=progress_key(self._partition))
+        self._send_progress(progress)
         self._flush()
         self._attempt(lambda: self._producer.commit_transaction(_TIMEOUT_MS / 1000))
         self._open = False

@@ -38,6 +38,7 @@ from faust.app.base import BootStrategy
 from faust.transport.drivers import aiokafka as driver
 from faust.types import AppT
 from faust.worker import Worker
+from mode import Service
 
 from sessionizer.worker_config import WorkerConfig
 from streams.events.record import Record
@@ -46,6 +47,7 @@ from streams.kafka.client import KafkaConfig
 INTERRUPTED = 130
 _POLL_S = 0.2
 _PAUSED_S = 0.02
+_WATCH_S = 1.0
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
 
@@ -76,6 +78,9 @@ class BulkHandler(Protocol):
 
     def commit_failed(self, error: Exception) -> None:
         """A commit for the observers failed."""
+
+    def group_failed(self, error: Exception) -> None:
+        """The broker will not have us in the group, and asking again would not help."""
 
     def done(self) -> bool:
         """Whether the worker should stop: everything is finished, or something failed."""
@@ -119,6 +124,20 @@ class BulkConsumer(driver.Consumer):
 
     def _new_consumer_thread(self) -> BulkConsumerThread:
         return BulkConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    @Service.task
+    async def _watch_group(self) -> None:
+        # A refused member is never assigned anything, so nothing else would ever look at its coordinator.
+        while not self.should_stop:
+            await self.sleep(_WATCH_S)
+            consumer = self._thread._consumer
+            try:
+                if consumer is not None and consumer._coordinator is not None:
+                    consumer._coordinator.check_errors()
+            except KafkaError as error:
+                _bulk(self.app).handler.group_failed(error)
+                _bulk(self.app).request_stop()
+                return
 
     async def on_partitions_revoked(self, revoked: set[Any]) -> None:
         # Eager rebalancing: whatever is revoked, all of it is. Flow stops first, so nothing is handed over meanwhile.
@@ -338,6 +357,11 @@ def run_worker(app: BulkApp) -> bool:
     try:
         worker.execute_from_commandline()
     except SystemExit as exit_:
+        cause: BaseException | None = exit_
+        while cause is not None:
+            if isinstance(cause, OSError):
+                raise cause from None
+            cause = cause.__cause__ or cause.__context__
         if exit_.code:
             raise RuntimeError("the Faust worker failed; its log has the reason") from (exit_.__cause__ or exit_)
     return worker.interrupted

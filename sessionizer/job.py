@@ -27,7 +27,7 @@ from sessionizer.partition import Makers, Partition
 from sessionizer.recovery import KafkaJournal
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
-from streams.errors import RetryableError
+from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.record import Record
 from streams.events.schema import EventSchema
@@ -263,6 +263,13 @@ class Fleet:
     def commit_failed(self, error: Exception) -> None:
         self._job.reporter.count("recd_commit_failures_total")
         self._job.log("offsets were not committed; the next commit will", {"error": str(error)})
+
+    def group_failed(self, error: Exception) -> None:
+        worker = self._job.worker
+        self.failure = self.failure or ConfigError(
+            f"Kafka refuses this worker as a member of group {worker.app}: {error}; worker.session_timeout_ms is "
+            f"{worker.session_timeout_ms} (the broker has limits), and the group needs the right READ"
+        )
 
     def done(self) -> bool:
         self._look_for_failure(self._threads)

@@ -58,6 +58,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset: int = 0
     """Requests at smaller offsets of the clock partition had been read when this was written."""
     cut: CutRef | None = None
+    source: str = ""
+    """Topic of the interactions; the outlet fills it in. Two sources may not share a mini-batch topic."""
     version: int = VERSION
 
     def encode(self) -> bytes:

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from sessionizer.outlet import Recovered
 from sessionizer.progress import CutRef, Progress, chunk_index, from_chunks, progress_key
 from streams.clock_mark import ClockMark
-from streams.errors import InvariantError, RetryableError
+from streams.errors import ConfigError, InvariantError, RetryableError
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
@@ -56,7 +56,12 @@ class KafkaJournal:
         progress = self._progress_from(max(first, last - _TAIL_RECORDS))
         if progress is None and last - first > _TAIL_RECORDS:
             progress = self._progress_from(first)
-        progress = progress or Progress()
+        progress = progress or Progress(source=self._topics.interactions)
+        if progress.source != self._topics.interactions:
+            raise ConfigError(
+                f"{self._topics.minibatches} is made from {progress.source}, not from {self._topics.interactions}: two "
+                "sources in it would be taken for copies of each other; set another topics.minibatches"
+            )
         cut = self._cut(progress.cut) if progress.cut else None
         return Recovered(progress=progress, cut=cut, begin_offset=begin, end_offset=end)
 

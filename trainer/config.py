@@ -82,7 +82,7 @@ class ModelConfig:
     over_layers: tuple[int, ...] = (64,)
     """Hidden layers over the interactions; a last layer with one output per task follows."""
     pooling: Mapping[str, Pooling] = field(default_factory=dict)
-    """Feature name to how its row becomes one vector; features left out are summed."""
+    """Feature name to how its row becomes one vector; features left out are averaged."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     """The encoder of features with pooling `attention`."""
 
@@ -101,7 +101,7 @@ class ModelConfig:
 
     def pooling_of(self, feature: str) -> Pooling:
         """How the rows of a feature become one vector each."""
-        return self.pooling.get(feature, "sum")
+        return self.pooling.get(feature, "mean")
 
     def check_against(self, schema: EventSchema) -> None:
         """Raise ConfigError that names the first table or feature on which schema and model disagree."""

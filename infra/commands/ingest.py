@@ -30,6 +30,7 @@ from streams.kafka.ingest import Ingest, IngestReport, Listener, Progress
 from streams.kafka.pace import Pace, at_rate, at_speed, flat_out
 from streams.kafka.reach import reach
 
+FAILED: Final = 1
 INTERRUPTED: Final = 130
 _LINE_EVERY_MS: Final = 2_000
 
@@ -91,6 +92,9 @@ def ingest(
         _say(f"dead-lettered rows are in the topic {settings.topics.dead_letter}, reason and line in the headers")
     if reason == "interrupted":
         raise typer.Exit(INTERRUPTED)
+    if report.read and not report.produced:
+        _say("error: not one row could be used; check [event] against the first lines above")
+        raise typer.Exit(FAILED)
 
 
 def _pace(speed: float | None, rate: float | None) -> Pace:
@@ -172,7 +176,7 @@ def _conclude(report: IngestReport, reason: str, wall_ms: int, *, as_json: bool)
         )
     if as_json:
         rates = {"wall_s": round(wall_s, 3), "events_per_s": per_s}
-        ok = reason == "done"
+        ok = reason == "done" and (report.produced > 0 or report.read == 0)
         _put({"event": "summary", "ok": ok, **asdict(report), **rates, "exit_reason": reason})
     else:
         rejected = f"{report.dead_letter} dead-lettered" + (f" ({reasons})" if reasons else "")

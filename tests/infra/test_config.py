@@ -121,3 +121,11 @@ def test_a_configuration_is_frozen(file: Path) -> None:
     config: Config = load(file, environ={})
     with pytest.raises(AttributeError):
         config.batch.samples = 3  # type: ignore[misc]
+
+
+def test_outcomes_in_messages_of_their_own_are_refused_where_the_configuration_is_read() -> None:
+    values = movielens()
+    values["event"] |= {"kind": "type", "kinds": {"click": "outcome"}, "impression": "view_id"}
+    values["event"]["event_id"] = ["view_id"]
+    with pytest.raises(ConfigError, match="outcomes in messages of their own are not joined yet"):
+        from_values(values)

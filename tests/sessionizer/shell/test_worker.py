@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,20 @@ def test_an_end_mark_with_records_behind_it_is_not_the_end(kafka: str, tmp_path:
         assert dict(summary["account"])["events"] == len(some)  # type: ignore[call-overload]  # JSON
         assert place.ends(0) == 2
         assert place.ends(1) == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_second_source_may_not_write_into_the_same_mini_batches(kafka: str, tmp_path: Path) -> None:
+    some = events(200, seed=4)
+    with town(kafka, "worker-first-source", tmp_path) as first, town(kafka, "worker-other-source", tmp_path) as other:
+        first.produce(0, some)
+        first.end(0, len(some))
+        first.summary(first.start())
+        before = identities(first.batches(0))
+        other.topics = replace(other.topics, minibatches=first.topics.minibatches)
+        other.build()
+        process = other.start()
+        process.communicate(timeout=60)
+        assert process.returncode != 0
+        assert "two sources in it would be taken for copies of each other" in other.logs()
+        assert identities(first.batches(0)) == before
