@@ -1,11 +1,12 @@
 """Feature groups as TorchRec's KeyedJaggedTensor, and back. The only module that knows its layout.
 
-Owns both forms, plain and variable-batch. Import it late and only where tensors are wanted: TorchRec takes seconds
-to load, and nothing else about IKJT needs it.
+Owns both of its forms, plain and variable-batch, and takes groups in either of ours. Import it late and only where
+tensors are wanted: TorchRec takes seconds to load, and nothing else about IKJT needs it.
 
 Ids are int64 in every tensor, so that no batch differs from another in dtype. As soon as one feature is weighted,
 the others carry weights of 1.0, because a KeyedJaggedTensor has weights for all of its values or for none. Batches
-without samples can be converted, but TorchRec's modules fail on them: skip such a step.
+without samples can be converted, but TorchRec's modules fail on them: skip such a step. Dense columns of a group are
+not part of either form.
 
 Shape suffixes: B samples, K keys, U distinct rows of a group, V values.
 """
@@ -22,14 +23,15 @@ from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.windows import Group
 
 F32 = npt.NDArray[np.float32]
 
 
-def to_kjt(groups: Sequence[Ikjt]) -> KeyedJaggedTensor:
-    """The plain form: B rows for every key."""
+def to_kjt(groups: Sequence[Group], keys: Sequence[str] | None = None) -> KeyedJaggedTensor:
+    """The plain form: B rows for every key. `keys` gives their order, or leaves some out."""
     num_samples = _num_samples(groups)
-    features = {key: rows for group in groups for key, rows in group.expand().items()}
+    features = _chosen({key: rows for group in groups for key, rows in group.expand().items()}, keys)
     return KeyedJaggedTensor(
         keys=list(features),
         values=_values(features.values()),
@@ -39,15 +41,19 @@ def to_kjt(groups: Sequence[Ikjt]) -> KeyedJaggedTensor:
     )
 
 
-def to_vbe(groups: Sequence[Ikjt]) -> KeyedJaggedTensor:
+def to_vbe(groups: Sequence[Group], keys: Sequence[str] | None = None) -> KeyedJaggedTensor:
     """TorchRec's variable-batch form: the U distinct rows of every key, and which one each sample uses.
+
+    `keys` gives their order, or leaves some out. Rows of a partial group are copied out of its buffers: TorchRec has
+    no form for windows.
 
     The number of rows is always given per key, even where all groups have the same one: otherwise the layout of a
     batch, and with it what ranks exchange, would depend on its data.
     """
     _num_samples(groups)
-    features = {key: rows for group in groups for key, rows in group.features.items()}
-    inverse = np.stack([group.inverse for group in groups for _ in group.features]).astype(np.int64)  # [K, B]
+    features = _chosen({key: rows for group in groups for key, rows in group.features.items()}, keys)
+    inverse_of = {key: group.inverse for group in groups for key in group.keys}
+    inverse = np.stack([inverse_of[key] for key in features]).astype(np.int64)  # [K, B]
     return KeyedJaggedTensor(
         keys=list(features),
         values=_values(features.values()),
@@ -66,6 +72,16 @@ def from_kjt(kjt: KeyedJaggedTensor, groups: Mapping[str, Sequence[str]] | None 
     if unknown:
         raise ValueError(f"no key {unknown[0]} in the KeyedJaggedTensor; it has {', '.join(samples)}")
     return tuple(deduplicate(name, {key: samples[key] for key in keys}) for name, keys in chosen.items())
+
+
+def _chosen(features: dict[str, Jagged], keys: Sequence[str] | None) -> dict[str, Jagged]:
+    """The features of these keys, in this order."""
+    if keys is None:
+        return features
+    unknown = [key for key in keys if key not in features]
+    if unknown or not keys or len(set(keys)) < len(keys):
+        raise ValueError(f"keys must be different ones of {', '.join(features)}, at least one, not {list(keys)}")
+    return {key: features[key] for key in keys}
 
 
 def _samples_of(kjt: KeyedJaggedTensor) -> dict[str, Jagged]:
@@ -88,11 +104,11 @@ def _samples_of(kjt: KeyedJaggedTensor) -> dict[str, Jagged]:
     return samples
 
 
-def _num_samples(groups: Sequence[Ikjt]) -> int:
+def _num_samples(groups: Sequence[Group]) -> int:
     """B, after checking that the groups go together."""
     if not groups:
         raise ValueError("no feature groups: a KeyedJaggedTensor needs at least one key")
-    keys = [key for group in groups for key in group.features]
+    keys = [key for group in groups for key in group.keys]
     twice = {key for key in keys if keys.count(key) > 1}
     if twice:
         raise ValueError(f"key {min(twice)} is in two groups; a KeyedJaggedTensor would keep only one of them")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,8 +16,10 @@ from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
+from streams.ikjt.partial import as_windows, deduplicate_windows
 from streams.ikjt.torchrec import from_kjt, to_kjt, to_vbe
-from tests.streams.ikjt.strategies import feature_groups
+from streams.ikjt.windows import Group, PartialIkjt
+from tests.streams.ikjt.strategies import feature_groups, shifting_groups
 from tests.streams.ikjt.test_dedup import same_ikjt
 
 F32 = npt.NDArray[np.float32]
@@ -37,7 +41,7 @@ def collection(table_of: dict[str, str], *, weighted: bool) -> EmbeddingBagColle
     return EmbeddingBagCollection(tables=tables, is_weighted=weighted)
 
 
-def oracle(tables: EmbeddingBagCollection, table_of: dict[str, str], groups: list[Ikjt]) -> dict[str, F32]:
+def oracle(tables: EmbeddingBagCollection, table_of: dict[str, str], groups: Sequence[Group]) -> dict[str, F32]:
     """Key to [B, DIM], one sample after the other, in numpy."""
     pooled: dict[str, F32] = {}
     for group in groups:
@@ -49,7 +53,9 @@ def oracle(tables: EmbeddingBagCollection, table_of: dict[str, str], groups: lis
     return pooled
 
 
-def assert_both_forms_pool_like_the_oracle(groups: list[Ikjt], table_of: dict[str, str], *, weighted: bool) -> None:
+def assert_both_forms_pool_like_the_oracle(
+    groups: Sequence[Group], table_of: dict[str, str], *, weighted: bool
+) -> None:
     tables = collection(table_of, weighted=weighted)
     expected = oracle(tables, table_of, groups)
     for kjt in (to_kjt(groups), to_vbe(groups)):
@@ -87,6 +93,91 @@ def test_a_weighted_feature_beside_unweighted_ones_pools_to_the_same() -> None:
     weights_of_all = to_vbe([groups[0], weighted]).weights()
     assert len(weights_of_all) == len(to_vbe([groups[0], weighted]).values())
     assert bool((weights_of_all[: groups[0].num_values] == 1).all())
+
+
+def windows() -> list[Group]:
+    """One batch of a weighted history that shifts, one of 32-bit ids that grows, both partial, and an exact item."""
+    session = np.asarray([1, 1, 1, 2, 2, 2], dtype=np.uint64)
+    lists = [[1, 2], [1, 2, 3], [2, 3, 4], [9], [9], []]
+    places = Jagged.from_lists(lists)
+    weights = (places.values / 4).astype(np.float32)
+    grows = Jagged.from_lists([list(range(b)) for b in range(6)])
+    narrow = Jagged(grows.values.astype(np.int32), grows.offsets)
+    return [
+        deduplicate_windows("h", {"clicked": Jagged(places.values, places.offsets, weights)}, session),
+        deduplicate_windows("g", {"viewed": narrow}, session),
+        deduplicate("item", {"item": Jagged.from_lists([[7], [8], [], [9, 9], [7], [8]])}),
+    ]
+
+
+def test_windows_beside_exact_rows_pool_to_the_same_in_any_order_of_groups() -> None:
+    groups = windows()
+    assert [isinstance(group, PartialIkjt) for group in groups] == [True, True, False]
+    assert_both_forms_pool_like_the_oracle(groups, TABLE_OF, weighted=True)
+    assert_both_forms_pool_like_the_oracle(groups[::-1], TABLE_OF, weighted=True)
+    assert_both_forms_pool_like_the_oracle([groups[1], groups[0], groups[2]], TABLE_OF, weighted=True)
+
+
+def test_windows_of_one_row_each_keep_the_form_per_key() -> None:
+    rows = Jagged.from_lists([[1], [2], [3]])
+    groups = [deduplicate_windows(name, {key: rows}, np.ones(3)) for name, key in (("a", "clicked"), ("b", "item"))]
+    kjt = to_vbe(groups)
+    assert kjt.stride_per_key_per_rank() == [[3], [3]]
+    assert kjt.variable_stride_per_key()
+
+
+def test_keys_come_in_the_order_that_is_asked_for_and_with_their_own_inverse() -> None:
+    groups = windows()
+    order = ["item", "clicked"]
+    for convert in (to_kjt, to_vbe):
+        kjt = convert(groups, order)
+        assert kjt.keys() == order
+        found = {group.group: group for group in from_kjt(kjt)}
+        for group in (groups[0], groups[2]):
+            for key, rows in group.expand().items():
+                assert found[key].expand()[key].to_lists() == rows.to_lists()
+    with pytest.raises(
+        ValueError, match=r"keys must be different ones of clicked, viewed, item.*not \['item', 'item'\]"
+    ):
+        to_vbe(groups, ["item", "item"])
+    with pytest.raises(ValueError, match=r"not \['price'\]"):
+        to_kjt(groups, ["price"])
+
+
+@pytest.mark.parametrize("lists", [[], [[]], [[5]], [[5, 6]], [[], [], []]])
+def test_empty_batches_empty_rows_and_single_samples_are_converted_in_either_form(lists: list[list[int]]) -> None:
+    rows = Jagged.from_lists(lists)
+    groups = [
+        deduplicate("e", {"item": rows}),
+        deduplicate_windows("p", {"clicked": rows}, np.zeros(len(lists), dtype=np.uint64)),
+    ]
+    for kjt in (to_kjt(groups), to_vbe(groups)):
+        assert kjt.stride() == len(lists)
+        assert [group.expand()[group.group].to_lists() for group in from_kjt(kjt)] == [lists, lists]
+
+
+def test_rows_of_a_hundred_thousand_values_are_converted_in_either_form() -> None:
+    clicks = np.arange(100_002, dtype=np.int64)
+    rows = Jagged(np.concatenate([clicks[b : b + 100_000] for b in range(3)]), np.arange(4, dtype=np.int64) * 100_000)
+    group = deduplicate_windows("p", {"clicked": rows}, np.zeros(3, dtype=np.uint64))
+    assert group.num_values == 100_002
+    for kjt in (to_kjt([group]), to_vbe([group])):
+        assert np.array_equal(kjt.values().numpy(), rows.values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shifting_groups())
+def test_any_partial_group_converts_to_what_its_exact_form_converts_to(features: dict[str, Jagged]) -> None:
+    exact = deduplicate("g", features)
+    partial = as_windows(exact, np.zeros(exact.num_samples, dtype=np.uint64))
+    assert isinstance(partial, PartialIkjt)
+    for convert in (to_kjt, to_vbe):
+        left, right = convert([partial]), convert([exact])
+        assert torch.equal(left.values(), right.values())
+        assert torch.equal(left.lengths(), right.lengths())
+        assert left.stride_per_key() == right.stride_per_key()
+        assert (left.weights_or_none() is None) == (right.weights_or_none() is None)
+        assert left.weights_or_none() is None or torch.equal(left.weights(), right.weights())
 
 
 def test_a_batch_without_any_repeat_keeps_the_form_per_key() -> None:
