@@ -6,6 +6,7 @@ events/       event schema, columns of events, decoding (pure)
 files/        logs in files, line by line, in event-time order
 ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
 minibatch     session-clustered samples with their lineage (pure)
+reshape       joins, cuts and splits mini-batches (pure)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)
 metrics       names, units and meanings of everything that is reported
