@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from infra.clock import Clock
+from infra.concerns import concerns
 from infra.logging import logger
 from state.progress import TrainerProgress, publish
 from state.store import Store
@@ -41,6 +42,7 @@ class Watch:
         self._next_ms = clock.monotonic_ms() + EVERY_MS
         self._looks = 0
         self._told_steps = -1
+        self._warned: set[tuple[str, str]] = set()
         self._saved_ms = clock.monotonic_ms()
 
     def see(self, summary: Callable[[], Summary]) -> None:
@@ -53,11 +55,19 @@ class Watch:
         seen = summary()
         self._reporter.gauge("recd_checkpoint_age_ms", now_ms - self._saved_ms)
         report_scores(self._reporter, seen)
+        self._warn(seen)
         if self._as_json:
             put({"event": "progress", **asdict(seen)})
         elif self._looks % PERSON_EVERY == 0:
             say(line(seen) if seen.steps != self._told_steps else f"step {seen.step}: waiting for mini-batches")
             self._told_steps = seen.steps
+
+    def _warn(self, seen: Summary) -> None:
+        """Say each concern once."""
+        for which, sentence in concerns(seen.metrics).items():
+            if which not in self._warned:
+                self._warned.add(which)
+                _LOG.warning(which[1], task=which[0], remedy=sentence)
 
     def saved(self, progress: Progress) -> None:
         """Publish what other processes may rely on."""
