@@ -23,6 +23,8 @@ from streams.events.schema import EventSchema
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.partial import as_windows
+from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
 
 I64 = npt.NDArray[np.int64]
@@ -151,7 +153,7 @@ class Packer:
             groups=self._groups(samples),
         )
 
-    def _groups(self, samples: Clustered) -> tuple[Ikjt, ...]:
+    def _groups(self, samples: Clustered) -> tuple[Group, ...]:
         columns: dict[str, ListColumn] = {}
         ids = iter(range(samples.events.ids.shape[1]))
         lists = iter(samples.events.lists)
@@ -159,9 +161,11 @@ class Packer:
             columns[feature.name] = next(lists) if feature.list else _one_id_each(samples.events.ids[:, next(ids)])
         for history, column in zip(self._schema.histories, samples.histories, strict=True):
             columns[history.name] = column
-        return tuple(
-            group_of(group.name, {name: columns[name] for name in group.features}) for group in self._schema.all_groups
-        )
+        groups: list[Group] = []
+        for group in self._schema.all_groups:
+            exact = group_of(group.name, {name: columns[name] for name in group.features})
+            groups.append(as_windows(exact, samples.session_id) if group.form == "partial" else exact)
+        return tuple(groups)
 
 
 def _one_id_each(ids: I64) -> ListColumn:

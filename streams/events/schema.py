@@ -18,6 +18,7 @@ from streams.strict import STRICT
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 LabelRule = Literal["ge", "gt", "eq", "in", "value"]
 KindName = Literal["impression", "outcome", "labelled"]
+FormName = Literal["exact", "partial"]
 
 _YEAR_2015_MS: Final = 1_420_070_400_000
 _DAY_MS: Final = 86_400_000
@@ -169,6 +170,10 @@ class FeatureGroup:
     """Name of the group, as metrics show it."""
     features: tuple[str, ...]
     """Its sparse features and histories."""
+    form: FormName = "exact"
+    """exact: every distinct row is stored. partial: rows that are windows of one list of the session, such as a
+    history that shifts by one, are stored as start and length, if all features of the group have equal lengths.
+    What is trained is the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,6 +229,9 @@ class EventSchema:
         return sparse | {history.name: history.table for history in self.histories}
 
     def fingerprint(self) -> int:
-        """64 bits that change whenever the meaning of the stream changes."""
-        text = json.dumps(asdict(self), sort_keys=True, default=list)
+        """64 bits that change whenever the meaning of the stream changes; how groups are stored is not part of it."""
+        fields = asdict(self)
+        for group in fields["groups"]:
+            del group["form"]
+        text = json.dumps(fields, sort_keys=True, default=list)
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

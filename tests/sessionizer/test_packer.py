@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.config import SessionConfig
+from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.core import PartitionCore
 from sessionizer.packer import group_of
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.event import ListColumn
 from streams.events.ids import NO_ID
 from streams.ikjt.dedup import deduplicate
+from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
-from tests.sessionizer.events import batches_of, columns, new_core, run, streams
+from streams.ikjt.windows import PartialIkjt
+from streams.wire import decode, encode
+from tests.sessionizer.events import SCHEMA, batches_of, columns, new_core, run, streams
 from tests.sessionizer.oracle import Ev
 
 lists = st.lists(st.lists(st.integers(0, 2), max_size=2), min_size=1, max_size=6)
@@ -31,6 +37,22 @@ def test_a_group_equals_the_deduplication_of_its_expanded_rows(
     want = deduplicate("g", {key: column.per_event for key, column in columns.items()})
     assert got.inverse.tolist() == want.inverse.tolist()
     assert {k: r.to_lists() for k, r in got.features.items()} == {k: r.to_lists() for k, r in want.features.items()}
+
+
+@given(streams(), st.integers(1, 7))
+def test_a_group_in_its_partial_form_holds_the_same_samples(events: list[Ev], batch_samples: int) -> None:
+    config = SessionConfig(gap_ms=20, lateness_ms=40, max_samples=100)
+    user, history = SCHEMA.groups
+    schema = replace(SCHEMA, groups=(user, replace(history, form="partial")))
+    exact = batches_of(run(new_core(config, batch_samples), events))
+    core = PartitionCore(schema, config, BatchConfig(samples=batch_samples), 0)
+    partial = batches_of(run(core, events))
+    assert [batch.content_hash for batch in partial] == [batch.content_hash for batch in exact]
+    assert [batch.fingerprint for batch in partial] == [batch.fingerprint for batch in exact]
+    for batch, other in zip(partial, exact, strict=True):
+        assert [type(group) for group in batch.groups] == [Ikjt, PartialIkjt, Ikjt]
+        assert all(a.num_values <= b.num_values for a, b in zip(batch.groups, other.groups, strict=True))
+        assert decode(encode(batch)).content_hash == other.content_hash
 
 
 @given(streams(), st.integers(1, 7))
