@@ -1,7 +1,7 @@
 """A mini-batch to sections and back.
 
-Owns the order of the sections: lineage, labels, dense, then one group after the other. The sections of a group are
-`groups`, the bytes of header and table `layout`.
+Owns the order of the sections: lineage, labels, dense, ids that features share, then one group after the other. The
+sections of a group are `groups`, the bytes of header and table `layout`.
 
 Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out has passed
 `MiniBatch.validate`. Every failure is a WireError.
@@ -23,9 +23,9 @@ from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
 from streams.wire import layout
-from streams.wire.groups import check_windows, columns_of, read_group
-from streams.wire.layout import Header, Kind, Section
-from streams.wire.packing import pack, plain
+from streams.wire.groups import check_windows, columns_of, read_group, stored
+from streams.wire.layout import Encoding, Header, Kind, Section
+from streams.wire.packing import pack, pack_matrix, pack_together
 from streams.wire.sections import Column, Sections
 
 Array = npt.NDArray[Any]
@@ -100,9 +100,13 @@ def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator
         column = getattr(batch.lineage, name)
         yield Column(kind, column, pack(column, compressor, rising=kind not in _IDENTITIES))
     for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
-        yield Column(kind, matrix, plain(matrix), columns=matrix.shape[1])
+        yield Column(kind, matrix, pack_matrix(matrix, compressor), columns=matrix.shape[1])
+    shared, values = pack_together([rows.values for group in batch.groups for rows in stored(group)], compressor)
+    if shared is not None:
+        yield Column(Kind.IDS, *shared)
+    each = iter(values)
     for group in batch.groups:
-        yield from columns_of(group, compressor)
+        yield from columns_of(group, compressor, each)
 
 
 def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple[bytearray, list[Section], int]:
@@ -128,7 +132,7 @@ def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple
             )
         )
         end = position + len(column.packed)
-    decoded_bytes = sum(column.array.size * 8 for column in columns)
+    decoded_bytes = sum(8 * column.array.size for column in columns if column.packed.encoding is not Encoding.SHARED)
     if end > layout.MAX_BODY_BYTES or decoded_bytes > layout.MAX_DECODED_BYTES:
         raise ValueError(f"a mini-batch of {end} bytes is above the limit of the format; make smaller batches")
     body = bytearray(end)
@@ -164,9 +168,11 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
     if len(lineage.offset) != header.samples:
         raise WireError(f"the header announces {header.samples} samples, {len(lineage.offset)} are there")
     labels, dense = (_matrix(header, sections, kind) for kind in (Kind.LABELS, Kind.DENSE))
+    sections.share()
     groups: list[Group] = []
     while sections.upcoming() is not None:
         groups.append(read_group(sections))
+    sections.end()
     return MiniBatch(
         partition=header.partition,
         sequence=header.sequence,

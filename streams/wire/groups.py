@@ -22,7 +22,7 @@ from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.windows import Group, PartialIkjt
 from streams.wire.layout import MAX_DECODED_BYTES, Kind
-from streams.wire.packing import pack, plain
+from streams.wire.packing import Packed, pack, pack_matrix, plain
 from streams.wire.sections import Column, Sections
 
 Array = npt.NDArray[Any]
@@ -30,22 +30,27 @@ Array = npt.NDArray[Any]
 _NAMES_END = "\0"
 
 
-def columns_of(group: Group, compressor: zstandard.ZstdCompressor) -> Iterator[Column]:
-    """Every section of a group, in order."""
+def stored(group: Group) -> Iterable[Jagged]:
+    """Every feature's rows, or its buffers, as they are stored."""
+    return (group.features if isinstance(group, Ikjt) else group.buffers).values()
+
+
+def columns_of(group: Group, compressor: zstandard.ZstdCompressor, values: Iterator[Packed]) -> Iterator[Column]:
+    """Every section of a group, in order. `values` gives the values of each of its features, already packed."""
     name = group.group
     yield Column(Kind.INVERSE, group.inverse, pack(group.inverse, compressor, rising=True), name)
     if group.dense is not None:
         names = _NAMES_END.join(group.dense_names)
-        packed = plain(group.dense)
+        packed = pack_matrix(group.dense, compressor)
         yield Column(Kind.GROUP_DENSE, group.dense, packed, names, columns=len(group.dense_names))
     if isinstance(group, Ikjt):
-        yield from _features(group.features, compressor, lengths=True)
+        yield from _features(group.features, compressor, values, lengths=True)
         return
     sizes = next(iter(group.buffers.values())).lengths
     yield Column(Kind.START, group.start, pack(group.start, compressor, rising=True), name)
     yield Column(Kind.WINDOW, group.length, pack(group.length, compressor, rising=True), name)
     yield Column(Kind.BUFFERS, sizes, pack(sizes, compressor), name)
-    yield from _features(group.buffers, compressor, lengths=False)
+    yield from _features(group.buffers, compressor, values, lengths=False)
 
 
 def read_group(sections: Sections) -> Group:
@@ -81,12 +86,12 @@ def check_windows(groups: Iterable[Group]) -> None:
 
 
 def _features(
-    rows_of: Mapping[str, Jagged], compressor: zstandard.ZstdCompressor, *, lengths: bool
+    rows_of: Mapping[str, Jagged], compressor: zstandard.ZstdCompressor, values: Iterator[Packed], *, lengths: bool
 ) -> Iterator[Column]:
     for key, rows in rows_of.items():
         if lengths:
             yield Column(Kind.LENGTHS, rows.lengths, pack(rows.lengths, compressor), key)
-        yield Column(Kind.VALUES, rows.values, pack(rows.values, compressor), key)
+        yield Column(Kind.VALUES, rows.values, next(values), key)
         if rows.weights is not None:
             yield Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
 

@@ -113,6 +113,8 @@ def unpack(section: Section, buffer: Array) -> Array:
     """The column of a section; a view of `buffer` where it is plain. Raises WireError if the sizes do not agree."""
     if section.encoding in _SYMBOLIC:
         return _unpack_symbols(section, buffer)
+    if section.encoding is Encoding.SHARED:
+        raise WireError(f"{section} says that it shares ids; only values share ids")
     if len(buffer) != _buffer_bytes(section):
         raise WireError(f"{section} has {len(buffer)} bytes; {section.count} values need {_buffer_bytes(section)}")
     if section.encoding is Encoding.PLAIN:
@@ -265,8 +267,8 @@ def _from_wide(wide: U64, section: Section) -> Array:
     signed = wide.view(np.int64)
     if section.dtype.itemsize == 8:
         return signed
-    narrow = signed.astype(np.int32)
-    if not np.array_equal(narrow, signed):
+    narrow, fits = _to_int32(signed)
+    if not fits:
         raise WireError(f"{section} holds values beyond int32")
     return narrow
 
@@ -292,6 +294,17 @@ def _bytes_of(array: Array) -> memoryview:
 def _signed(value: int) -> int:
     """The int64 with the same bits."""
     return (value + 2**63) % 2**64 - 2**63
+
+
+@compiled
+def _to_int32(signed: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], bool]:
+    """The values in 32 bits, and whether all of them fit."""
+    narrow = np.empty(len(signed), np.int32)
+    lost = np.int64(0)
+    for i in range(len(signed)):
+        narrow[i] = signed[i]
+        lost |= signed[i] ^ np.int64(narrow[i])
+    return narrow, lost == 0
 
 
 @compiled

@@ -24,7 +24,6 @@ from streams.wire.symbols import (
     OPEN_BITS,
     SMALLEST,
     bits_of,
-    get_bits,
     get_numbers,
     put_bits,
     put_numbers,
@@ -80,7 +79,9 @@ def unpack_ranked(buffer: U8, count: int, low: np.uint64, width: int) -> U64:
     words = words_of(bits)
     steps, at = get_numbers(words, 0, step_symbols, OPEN_BITS, SMALLEST)
     dictionary = _dictionary(steps, symbols_of(np.arange(size, dtype=np.uint64)), low)
-    values, ok = _get_values(words, at, symbols, dictionary, low, width, OPEN_BITS, SMALLEST)
+    if not size:
+        dictionary = np.zeros(1, np.uint64)  # a rank 0 that nobody may use
+    values, ok = _get_values(words, at, symbols, dictionary, low, _open_bits(width), SMALLEST)
     if not ok:
         raise ValueError(f"a value's rank is beyond the dictionary of {size} ids")
     return values
@@ -174,23 +175,26 @@ def _put_values(
 
 @compiled
 def _get_values(
-    words: U64, at: int, symbols: U8, dictionary: U64, low: np.uint64, width: int, open_bits: U8, smallest: U64
+    words: U64, at: int, symbols: U8, dictionary: U64, low: np.uint64, open_bits: U8, smallest: U64
 ) -> tuple[U64, bool]:
-    """The values, and whether every rank was in the dictionary."""
+    """The values, and whether every rank was in the dictionary. `dictionary` must not be empty.
+
+    Whether an id is in the dictionary, and how many bits are open, cannot be foretold, so nothing here branches on it.
+    """
     values = np.empty(len(symbols), np.uint64)
     size = np.uint64(len(dictionary))
+    beyond = False
     for i in range(len(symbols)):
         symbol = symbols[i]
-        if symbol == ONCE:
-            values[i] = low + get_bits(words, at, width)
-            at += width
-            continue
-        rank = smallest[symbol]
-        open_here = int(open_bits[symbol])
-        if open_here:
-            rank += get_bits(words, at, open_here)
-            at += open_here
-        if rank >= size:
-            return values, False
-        values[i] = dictionary[rank]
-    return values, True
+        width = np.uint64(open_bits[symbol])
+        word, shift = at >> 6, np.uint64(at & 63)
+        found = (words[word] >> shift) | ((words[word + 1] << np.uint64(1)) << (np.uint64(63) - shift))
+        found &= ~((np.uint64(0xFFFFFFFFFFFFFFFE)) << (width - np.uint64(1))) if width else np.uint64(0)
+        at += int(width)
+        once = symbol == ONCE
+        rank = smallest[symbol] + found
+        outside = rank >= size
+        beyond |= outside & (not once)
+        known = dictionary[np.uint64(0) if outside else rank]
+        values[i] = low + found if once else known
+    return values, not beyond

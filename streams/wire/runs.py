@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from streams.ikjt.kernels import compiled
 from streams.wire.symbols import (
     NUM_SYMBOLS,
     OPEN_BITS,
@@ -24,7 +25,6 @@ from streams.wire.symbols import (
     get_numbers,
     put_numbers,
     symbols_of,
-    unzigzag,
     words_of,
     zigzag,
 )
@@ -34,6 +34,12 @@ U64 = npt.NDArray[np.uint64]
 
 _COUNT_BYTES: Final = 4
 _PLANES: Final = 4
+_DAMAGE: Final = (
+    "",
+    "a symbol does not exist",
+    "the open bits are not as many as the symbols say",
+    "the runs are not as long together as the column",
+)
 
 
 def num_runs(column: npt.NDArray[Any]) -> int:
@@ -54,8 +60,11 @@ def unpack_runs(buffer: U8, count: int, base: np.uint64) -> U64:
     runs, rest = _read_count(buffer, count)
     if len(rest) < 2 * runs:
         raise ValueError(f"{runs} runs need more than {len(buffer)} bytes")
-    lengths, steps = _numbers([rest[:runs], rest[runs : 2 * runs]], rest[2 * runs :])
-    return np.repeat(np.cumsum(unzigzag(steps), dtype=np.uint64) + base, _checked(lengths, count))
+    values, damage = _read_runs(rest[: 2 * runs], words_of(rest[2 * runs :]), len(rest) - 2 * runs, count, base,
+                                OPEN_BITS, SMALLEST)  # fmt: skip
+    if damage:
+        raise ValueError(_DAMAGE[damage])
+    return values
 
 
 def pack_floats(matrix: npt.NDArray[np.float32]) -> U8:
@@ -73,9 +82,16 @@ def unpack_floats(buffer: U8, count: int, columns: int) -> npt.NDArray[np.float3
     end = (1 + _PLANES) * runs
     if columns < 1 or count % columns or len(rest) < end:
         raise ValueError(f"{runs} runs of {count} values in {columns} columns do not fit {len(buffer)} bytes")
-    (lengths,) = _numbers([rest[:runs]], rest[end:])
+    symbols, bits = rest[:runs], rest[end:]
+    if symbols.max() >= NUM_SYMBOLS:
+        raise ValueError(_DAMAGE[1])
+    if len(bits) != -(-bits_of(symbols, OPEN_BITS) // 8):
+        raise ValueError(_DAMAGE[2])
+    lengths, _ = get_numbers(words_of(bits), 0, symbols, OPEN_BITS, SMALLEST)
+    if lengths.max() >= count or int(lengths.sum()) + runs != count:
+        raise ValueError(_DAMAGE[3])
     heads = np.ascontiguousarray(rest[runs:end].reshape(_PLANES, runs)[::-1].T).view(np.float32).reshape(-1)
-    by_column = np.repeat(heads, _checked(lengths, count)).reshape(columns, -1)
+    by_column = np.repeat(heads, lengths.astype(np.int64) + 1).reshape(columns, -1)
     return np.ascontiguousarray(by_column.T).reshape(-1)
 
 
@@ -109,22 +125,27 @@ def _read_count(buffer: U8, count: int) -> tuple[int, U8]:
     return runs, buffer[_COUNT_BYTES:]
 
 
-def _numbers(symbols: list[U8], bits: U8) -> list[U64]:
-    """The way back from `_bits`."""
-    if any(its.max() >= NUM_SYMBOLS for its in symbols):
-        raise ValueError("a symbol does not exist")
-    num_bits = sum(bits_of(its, OPEN_BITS) for its in symbols)
-    if len(bits) != -(-num_bits // 8):
-        raise ValueError(f"{num_bits} bits are open, {len(bits)} bytes are there")
-    words, at, numbers = words_of(bits), 0, []
-    for its in symbols:
-        each, at = get_numbers(words, at, its, OPEN_BITS, SMALLEST)
-        numbers.append(each)
-    return numbers
-
-
-def _checked(lengths: U64, count: int) -> npt.NDArray[np.int64]:
-    """Whole lengths, which together are the column's."""
-    if lengths.max() >= count or int(lengths.sum()) + len(lengths) != count:
-        raise ValueError(f"the runs do not have {count} values together")
-    return lengths.astype(np.int64) + 1
+@compiled
+def _read_runs(
+    symbols: U8, words: U64, num_bytes: int, count: int, base: np.uint64, open_bits: U8, smallest: U64
+) -> tuple[U64, int]:
+    """[V] and 0, or which damage there is. The first half of the symbols are lengths, the second steps."""
+    values = np.empty(count, np.uint64)
+    for symbol in symbols:
+        if symbol >= NUM_SYMBOLS:
+            return values, 1
+    if num_bytes != (bits_of(symbols, open_bits) + 7) // 8:
+        return values, 2
+    runs = len(symbols) // 2
+    lengths, at = get_numbers(words, 0, symbols[:runs], open_bits, smallest)
+    steps, at = get_numbers(words, at, symbols[runs:], open_bits, smallest)
+    head, filled = base, 0
+    for r in range(runs):
+        if lengths[r] >= np.uint64(count - filled):
+            return values, 3
+        head += (steps[r] >> np.uint64(1)) ^ (np.uint64(0) - (steps[r] & np.uint64(1)))
+        end = filled + int(lengths[r]) + 1
+        for place in range(filled, end):
+            values[place] = head
+        filled = end
+    return values, 0 if filled == count else 3

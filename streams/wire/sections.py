@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.errors import WireError
-from streams.wire.layout import Kind, Section
-from streams.wire.packing import Packed, unpack
+from streams.wire.layout import Encoding, Kind, Section
+from streams.wire.packing import Packed, SharedIds, unpack
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +36,7 @@ class Sections:
         self._sections = sections
         self._body = body
         self._next = 0
+        self._shared = SharedIds(np.empty(0, np.int64))
 
     def upcoming(self) -> Kind | None:
         """Kind of the next section; None at the end."""
@@ -48,4 +49,20 @@ class Sections:
             raise WireError(f"a section {kind.name.lower()} must come here, not {found}")
         section = self._sections[self._next]
         self._next += 1
+        if section.encoding is Encoding.SHARED and kind is Kind.VALUES:
+            return section, self._shared.take(section)
         return section, unpack(section, self._body[section.position : section.position + section.size])
+
+    def share(self) -> None:
+        """Takes the ids that later sections share, where there are any."""
+        if self.upcoming() is not Kind.IDS:
+            return
+        section, ids = self.take(Kind.IDS)
+        if ids.dtype != np.int64:
+            raise WireError(f"{section} holds {ids.dtype}, not int64")
+        self._shared = SharedIds(ids)
+
+    def end(self) -> None:
+        """Every shared id must have been taken."""
+        if self._shared.left:
+            raise WireError(f"{self._shared.left} shared ids belong to no feature")

@@ -111,12 +111,9 @@ def get_numbers(words: U64, at: int, symbols: U8, open_bits: U8, smallest: U64) 
 @compiled
 def bits_of(symbols: U8, open_bits: U8) -> int:
     """Bits that the symbols leave open together; `open_bits` says how many each does."""
-    counts = np.zeros(256, np.int64)
-    for symbol in symbols:
-        counts[symbol] += 1
     total = 0
-    for symbol in range(256):
-        total += counts[symbol] * open_bits[symbol]
+    for symbol in symbols:
+        total += open_bits[symbol]
     return total
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams.errors import WireError
 from streams.wire.layout import Encoding, Kind, Section
-from streams.wire.packing import Array, Packed, _candidates, pack, plain, unpack
+from streams.wire.packing import Array, Packed, _candidates, pack, pack_matrix, plain, unpack
 
 COMPRESSOR = zstandard.ZstdCompressor(level=3)
 DTYPES: list[np.dtype[Any]] = [np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint64)]
@@ -82,6 +82,14 @@ def test_an_inverse_is_stored_as_runs() -> None:
     assert packed.encoding is Encoding.RUNS
     assert len(packed) < 2 * 248 + 150
     assert there_and_back(packed, inverse).tolist() == inverse.tolist()
+
+
+def test_dense_columns_that_stay_within_a_session_take_a_float_a_session() -> None:
+    generator = np.random.default_rng(0)
+    matrix = generator.standard_normal((4096, 10)).astype(np.float32)[np.repeat(np.arange(256), 16)]
+    packed = pack_matrix(matrix, COMPRESSOR)
+    assert packed.encoding is Encoding.FLOATS
+    assert len(COMPRESSOR.compress(packed.buffer)) < 256 * 10 * 4
 
 
 def test_repeated_rows_of_ids_keep_whole_bytes_so_that_zstd_sees_the_repeats() -> None:

@@ -137,5 +137,5 @@ def test_a_rank_beyond_the_dictionary_is_refused() -> None:
 
 def test_runs_longer_than_their_column_are_refused_before_they_are_repeated() -> None:
     buffer = pack_runs(np.full(1000, 5, np.uint64), np.uint64(5))
-    with pytest.raises(ValueError, match="do not have 999 values together"):
+    with pytest.raises(ValueError, match="not as long together as the column"):
         unpack_runs(buffer, 999, np.uint64(5))
