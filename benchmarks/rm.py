@@ -40,7 +40,9 @@ IN_TIME_ORDER: Final = 1.15
 LABEL_RATE: Final = 0.05
 _WINDOWS: Final = round(SAMPLES_PER_SESSION / (IN_TIME_ORDER - 1))
 """Batches of the stream: a session meets itself 0.15 times in one of so many."""
-_LENGTH, _EVENT, _ID, _DENSE, _LABEL = (np.uint64(k) for k in range(1, 6))
+_EPOCH_MS: Final = 1_700_000_000_000
+_SAMPLES_PER_MS: Final = 1
+_LENGTH, _EVENT, _ID, _DENSE, _LABEL, _NAME = (np.uint64(k) for k in range(1, 7))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,11 @@ class Stream:
         self._session: I64 = np.repeat(np.arange(len(sizes)), sizes)[:num_samples]  # [S]
         self._place: I64 = np.arange(num_samples) - offsets_of(sizes)[self._session]  # [S]
         time = generator.random(num_samples)
-        self._by_time: I64 = np.argsort(time[np.lexsort((time, self._session))])  # [S]
+        time = time[np.lexsort((time, self._session))]
+        self._time_ms: I64 = _EPOCH_MS + (time * num_samples / _SAMPLES_PER_MS).astype(np.int64)  # [S]
+        self._by_time: I64 = np.argsort(time)  # [S]
+        self._offset = np.empty_like(self._by_time)  # [S]
+        self._offset[self._by_time] = np.arange(num_samples)
         self._ids: I64 = generator.permutation(NUM_IDS)
         self._cdf = np.cumsum(zipf())
 
@@ -106,11 +112,8 @@ class Stream:
         return self._versions(0, self.laws.history_d)
 
     def _batch(self, chosen: I64, sequence: int) -> MiniBatch:
-        """Of the chosen samples. Lineage says nothing but which samples are of one session."""
-        laws, num_samples = self.laws, len(chosen)
-        nothing = np.zeros(num_samples, np.int64)
-        session = self._session[chosen]
-        groups = []
+        """Of the chosen samples."""
+        laws, groups = self.laws, []
         if laws.histories:
             features = {f"history{h}": self._history(chosen, h) for h in range(laws.histories)}
             groups.append(deduplicate("history", features))
@@ -123,11 +126,11 @@ class Stream:
             watermark_ms=0,
             fingerprint=0,
             lineage=Lineage(
-                offset=nothing,
-                event_id=nothing.astype(np.uint64),
-                session_id=session.astype(np.uint64),
-                event_time_ms=nothing,
-                appended_ms=nothing - 1,
+                offset=self._offset[chosen],
+                event_id=self._key(_NAME, chosen, 0),
+                session_id=self._key(_NAME, self._session[chosen], 1),
+                event_time_ms=self._time_ms[chosen],
+                appended_ms=self._time_ms[chosen] + (_uniform(self._key(_NAME, chosen, 2)) * 50).astype(np.int64),
             ),
             labels=(_uniform(self._key(_LABEL, chosen)) < LABEL_RATE).astype(np.float32)[:, None],
             dense=self._dense(chosen),
