@@ -9,6 +9,7 @@ minibatch     session-clustered samples with their lineage (pure)
 reshape       joins, cuts and splits mini-batches (pure)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)
+advisor/      what deduplication gains on a sample, and which features to group (pure)
 metrics       names, units and meanings of everything that is reported
 kafka/        clients, topics, dead letters, ingest, lag
 """
