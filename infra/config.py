@@ -92,6 +92,11 @@ class Config:
     def __post_init__(self) -> None:
         refuse_outcomes(self.schema)
         self.model.check_against(self.schema)
+        if self.batch.max_bytes > self.topics.max_message_bytes:
+            raise ConfigError(
+                f"batch.max_bytes = {self.batch.max_bytes} is above topics.max_message_bytes = "
+                f"{self.topics.max_message_bytes}, so mini-batches could be refused; lower it, or raise the other"
+            )
 
     @cached_property
     def schema(self) -> EventSchema:

@@ -68,10 +68,15 @@ class BatchConfig:
 
     samples: int = 256
     """A mini-batch holds whole sessions (or parts of capped ones) up to this many samples."""
+    max_bytes: int = 8 * 1024 * 1024
+    """One that could become a larger message than this is split between sessions; at most topics.max_message_bytes.
+    Counted before compression, so that a replay splits alike: far more than the message will have."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise ConfigError("batch.samples must be at least 1")
+        if self.max_bytes < 64 * 1024:
+            raise ConfigError("batch.max_bytes must be at least 65536")
         if self.samples > MOST_SAMPLES:
             raise ConfigError(f"batch.samples must be at most {MOST_SAMPLES}")
 

@@ -53,7 +53,7 @@ class PartitionCore:
         self._arrivals = Arrivals(sessions)
         self._histories = Histories(schema.histories)
         self._windower = Windower(sessions, self._histories)
-        self._packer = Packer(schema, partition, batches.samples)
+        self._packer = Packer(schema, partition, batches)
 
     def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
         """Events of one poll in offset order; `rejected` more records of it could not be used."""

@@ -66,7 +66,7 @@ class PlainOutlet:
         if len(value) > self._topics.max_message_bytes:
             raise ConfigError(
                 f"mini-batch {batch.sequence} of partition {self._partition} has {len(value)} bytes, more than "
-                f"topics.max_message_bytes = {self._topics.max_message_bytes}; raise it, or lower batch.samples"
+                f"topics.max_message_bytes = {self._topics.max_message_bytes}; raise it, or lower batch.max_bytes"
             )
         headers = [
             (SEQUENCE, str(batch.sequence).encode()),

@@ -2,7 +2,8 @@
 
 Owns the samples that are closed but not yet in a batch. Sessions enter in packing order and leave in it; a batch is
 sealed when it is full or the next session does not fit. A session larger than a batch is the only one that is split.
-Where polls end does not matter. Never decides that a session is over.
+A batch whose message could be too large becomes several, cut between sessions. Where polls end does not matter.
+Never decides that a session is over.
 
 Shape suffixes: B samples, C sessions (or parts of capped ones).
 """
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer import cut
+from sessionizer.config import BatchConfig
 from streams.events.event import EventBatch, ListColumn
 from streams.events.ids import NO_ID
 from streams.events.schema import EventSchema
@@ -26,6 +28,7 @@ from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.partial import as_windows
 from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
+from streams.wire import most_bytes
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -93,11 +96,12 @@ class Clustered:
 class Packer:
     """Samples of one partition on their way into batches."""
 
-    def __init__(self, schema: EventSchema, partition: int, max_samples: int) -> None:
+    def __init__(self, schema: EventSchema, partition: int, config: BatchConfig) -> None:
         self._schema = schema
         self._fingerprint = schema.fingerprint()
         self._partition = partition
-        self._max_samples = max_samples
+        self._max_samples = config.samples
+        self._max_bytes = config.max_bytes
         self.next_sequence = 0
         self.pending: Clustered | None = None
 
@@ -108,14 +112,14 @@ class Packer:
         """Queue closed sessions; returns the batches that are full now."""
         queue = samples if self.pending is None else Clustered.concat([self.pending, samples])
         ends = self._fit(np.flatnonzero(queue.first), len(queue))
-        batches = [self._seal(queue.slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+        sealed = [self._seal(queue.slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
         rest = queue.slice(ends[-1], len(queue)) if ends else queue
         self.pending = rest if len(rest) else None
-        return batches
+        return [batch for batches in sealed for batch in batches]
 
     def flush(self) -> list[MiniBatch]:
         """Seal what is left."""
-        batches = [self._seal(self.pending)] if self.pending is not None else []
+        batches = self._seal(self.pending) if self.pending is not None else []
         self.pending = None
         return batches
 
@@ -133,12 +137,22 @@ class Packer:
                 ends.append(batch_start)
         return ends
 
-    def _seal(self, samples: Clustered) -> MiniBatch:
+    def _seal(self, samples: Clustered) -> list[MiniBatch]:
+        """One batch, or several where it could be too large: cut at the session nearest to the middle, and so on."""
+        batch = self._build(samples)
+        if len(samples) > 1 and most_bytes(batch) > self._max_bytes:
+            middle = len(samples) // 2
+            starts = np.flatnonzero(samples.first[1:]) + 1
+            place = int(starts[np.argmin(np.abs(starts - middle))]) if len(starts) else middle
+            return [*self._seal(samples.slice(0, place)), *self._seal(samples.slice(place, len(samples)))]
+        self.next_sequence += 1
+        return [batch]
+
+    def _build(self, samples: Clustered) -> MiniBatch:
         events = samples.events
-        sequence, self.next_sequence = self.next_sequence, self.next_sequence + 1
         return MiniBatch(
             partition=self._partition,
-            sequence=sequence,
+            sequence=self.next_sequence,
             watermark_ms=int(samples.close_ms[-1]),
             fingerprint=self._fingerprint,
             lineage=Lineage(

@@ -129,3 +129,11 @@ def test_outcomes_in_messages_of_their_own_are_refused_where_the_configuration_i
     values["event"]["event_id"] = ["view_id"]
     with pytest.raises(ConfigError, match="outcomes in messages of their own are not joined yet"):
         from_values(values)
+
+
+def test_a_batch_may_not_be_allowed_to_grow_beyond_what_its_topic_takes(file: Path) -> None:
+    said = refusal(file, "topics.max_message_bytes=1000000")
+    assert "batch.max_bytes = 8388608 is above topics.max_message_bytes = 1000000" in said
+    assert "lower it, or raise the other" in said
+    assert load(file, ["topics.max_message_bytes=1000000", "batch.max_bytes=900000"], {}).batch.max_bytes == 900_000
+    assert "batch.max_bytes must be at least 65536" in refusal(file, "batch.max_bytes=1000")

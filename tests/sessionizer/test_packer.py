@@ -18,9 +18,11 @@ from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.windows import PartialIkjt
-from streams.wire import decode, encode
+from streams.reshape import concat
+from streams.wire import decode, encode, most_bytes
 from tests.sessionizer.events import SCHEMA, batches_of, columns, new_core, run, streams
 from tests.sessionizer.oracle import Ev
+from tests.streams.wire.test_codec import same_batch
 
 lists = st.lists(st.lists(st.integers(0, 2), max_size=2), min_size=1, max_size=6)
 
@@ -67,6 +69,42 @@ def test_no_session_is_split_unless_it_exceeds_the_batch(events: list[Ev], batch
             places.setdefault(session, set()).add(batch.sequence)
             sizes[session] = sizes.get(session, 0) + 1
     assert all(len(where) == 1 for session, where in places.items() if sizes[session] <= batch_samples)
+
+
+def many_events(users: int, each: int) -> list[Ev]:
+    """Sessions of `each` events, one user after the other."""
+    return [
+        Ev(1000 + 100 * user + k, each * user + k, user, 100 + (k % 7), k % 2)
+        for user in range(users)
+        for k in range(each)
+    ]
+
+
+def test_a_batch_that_could_be_too_large_a_message_becomes_several_of_whole_sessions() -> None:
+    config = SessionConfig(gap_ms=50, lateness_ms=0, max_samples=100)
+    events = many_events(users=100, each=30)
+    limit = BatchConfig(samples=10_000, max_bytes=64 * 1024)
+    effects = run(PartitionCore(SCHEMA, config, limit, 0), events)
+    batches = batches_of(effects)
+    (whole,) = batches_of(run(new_core(config, 10_000), events))
+    assert len(batches) > 2
+    assert all(len(encode(batch)) <= most_bytes(batch) <= limit.max_bytes for batch in batches)
+    assert [batch.sequence for batch in batches] == list(range(len(batches)))
+    assert [batch.watermark_ms for batch in batches] == sorted(batch.watermark_ms for batch in batches)
+    assert whole.watermark_ms == batches[-1].watermark_ms
+    assert same_batch(replace(concat(batches), sequence=whole.sequence), whole)
+    assert sum(batch.num_sessions for batch in batches) == whole.num_sessions == 100
+
+
+def test_a_session_that_alone_could_be_too_large_is_split_in_order() -> None:
+    config = SessionConfig(gap_ms=50, lateness_ms=0, max_samples=2000, max_age_ms=10_000)
+    limit = BatchConfig(samples=10_000, max_bytes=64 * 1024)
+    batches = batches_of(run(PartitionCore(SCHEMA, config, limit, 0), many_events(users=1, each=1500)))
+    assert len(batches) > 1
+    assert all(most_bytes(batch) <= limit.max_bytes for batch in batches)
+    times = [time for batch in batches for time in batch.lineage.event_time_ms.tolist()]
+    assert times == sorted(times)
+    assert len(times) == 1500
 
 
 def test_a_full_batch_leaves_at_once() -> None:

@@ -23,7 +23,7 @@ from streams.ikjt.jagged import Jagged
 from streams.ikjt.partial import deduplicate_windows
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
-from streams.wire import decode, encode, kjt_bytes, peek
+from streams.wire import decode, encode, kjt_bytes, most_bytes, peek
 from streams.wire.layout import HEADER_BYTES, MAX_BODY_BYTES
 from tests.streams.batches import fixed_batch, fixed_partial_batch, mini_batches
 from tests.streams.ikjt.test_partial import same_group
@@ -190,6 +190,19 @@ def test_a_batch_that_breaks_its_invariants_is_not_written() -> None:
         encode(replace(batch, labels=batch.labels[:4]))
     with pytest.raises(ValueError, match="feature item is there twice"):
         encode(replace(batch, groups=(batch.groups[1], replace(batch.groups[1], group="again"))))
+
+
+@settings(max_examples=150, deadline=None)
+@given(mini_batches())
+def test_no_message_is_larger_than_its_bound(batch: MiniBatch) -> None:
+    assert len(encode(batch)) <= most_bytes(batch)
+
+
+def test_the_bound_of_ids_that_nothing_makes_smaller_is_near() -> None:
+    generator = np.random.default_rng(0)
+    rows = Jagged(generator.integers(-(2**63), 2**63 - 1, 100_000), np.arange(6, dtype=np.int64) * 20_000)
+    batch = replace(fixed_batch(), groups=(deduplicate("g", {"a": rows}),))
+    assert len(encode(batch)) <= most_bytes(batch) <= 1.02 * len(encode(batch)) + 4096
 
 
 @FIXED
