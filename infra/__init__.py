@@ -4,5 +4,6 @@
 `config_layers` flags over environment over file, `config_errors` what a refusal says, `config_file` writing it ·
 `presets` configurations to start from · `logging` · `metrics` Prometheus · `clock` the one reader of time ·
 `trainer_watch` who looks on while it trains · `concerns` scores that deserve a word · `reference` the reference pages ·
-`services/` local Kafka and Redis · `kafka/` the jars · `demo/` the main job end to end · `report/` its pictures.
+`services/` local Kafka and Redis · `kafka/` the jars · `demo/` the main job end to end · `report/` its pictures ·
+`advise/` what `recd advise` does around the advisor.
 """

@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "up": Entry("infra.commands.up", "Start local Kafka and Redis."),
     "down": Entry("infra.commands.down", "Stop them; their data stays."),
     "status": Entry("infra.commands.status", "Which local services run and answer."),
+    "advise": Entry("infra.commands.advise", "Whether deduplication pays, and which features to group."),
     "ingest": Entry("infra.commands.ingest", "A CSV, TSV, Parquet or JSON-lines log into the interactions topic."),
     "sessionizer": Entry("infra.commands.sessionizer", "Long-running: events to mini-batches."),
     "trainer": Entry("infra.commands.trainer", "Long-running: mini-batches to a trained model."),

@@ -1,4 +1,4 @@
 """Pictures of a run, for a person.
 
-`pictures` matplotlib figures · `page` one HTML file that needs no other.
+`pictures` the figure of a demo · `advice` that of advice · `page` one HTML file that needs no other.
 """

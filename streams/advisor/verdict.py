@@ -32,7 +32,7 @@ def sentence(advice: Advice) -> str:
     how = {"yes": "pays", "little": "pays a little", "hardly": "hardly pays"}[pays(advice)]
     sessions = advice.holds[-1]
     saving = 100 * (1 - advice.bytes_after / max(1, advice.bytes_before))
-    aside = [f"{saving:.0f} % fewer bytes" if saving >= 0 else f"{-saving:.0f} % more bytes"]
+    aside = [f"{saving:.0f} % fewer bytes in memory" if saving >= 0 else f"{-saving:.0f} % more bytes in memory"]
     if any(group.form == "partial" for group in advice.groups):
         aside.append(f"{sessions.exact:.2f}x without the partial form")
     if sessions.whole_batch >= REPEATS_FACTOR * sessions.measured:
