@@ -70,9 +70,11 @@ def number_rows(
     `hash_mask` removes bits of the hash; the result does not depend on it, only the time does.
     """
     columns = [distinct_rows(words, offsets, hash_mask) for words, offsets in _columns(features, dense)]
-    if len(columns) == 1:
+    # Features of a group mostly change together; a column that repeats as the first one does tells nothing new.
+    others = [inverse for _, inverse in columns[1:] if not np.array_equal(inverse, columns[0][1])]
+    if not others:
         return columns[0]
-    return _number_tuples(np.stack([inverse for _, inverse in columns], axis=1), hash_mask)
+    return _number_tuples(np.stack([columns[0][1], *others], axis=1), hash_mask)
 
 
 def compose(groups: Sequence[_Inverse]) -> tuple[I32, I32]:

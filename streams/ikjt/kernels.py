@@ -21,8 +21,11 @@ I64 = npt.NDArray[np.int64]
 Words = npt.NDArray[Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_BLOCK: Final = 32
+_BLOCK: Final = np.uint64(32)
 """Words that are compared without a branch between them, so that the compiler uses vector instructions."""
+
+_KEYS: Final = np.random.default_rng(20230601).integers(1 << 62, 1 << 63, int(_BLOCK), dtype=np.uint64)
+"""What tells the places of a block apart. Any numbers do: hashes are never stored."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -31,56 +34,59 @@ def compiled(function: _Function) -> _Function:
 
 
 @compiled
-def equal_words(left: Words, right: Words) -> bool:
-    """Whether two rows of the same length are equal."""
-    n = len(left)
-    blocks = n // _BLOCK
-    for block in range(blocks):
-        difference = left[0] ^ left[0]
-        start = block * _BLOCK
-        for k in range(start, start + _BLOCK):
-            difference |= left[k] ^ right[k]
+def equal_words(words: Words, left: int, right: int, length: int) -> bool:
+    """Whether the rows of this length that begin at `left` and `right` are equal.
+
+    Places are unsigned: a signed one might count from the end, and then no vector instruction reads from it.
+    """
+    i, j, n = np.uint64(left), np.uint64(right), np.uint64(length)
+    for _ in range(n // _BLOCK):
+        difference = words[0] ^ words[0]
+        for k in range(_BLOCK):
+            difference |= words[i + k] ^ words[j + k]
         if difference != 0:
             return False
+        i += _BLOCK
+        j += _BLOCK
     difference = 0
-    for k in range(blocks * _BLOCK, n):
-        difference |= left[k] ^ right[k]
+    for k in range(n % _BLOCK):
+        difference |= words[i + k] ^ words[j + k]
     return bool(difference == 0)
 
 
 @compiled
-def hash_words(row: Words) -> np.uint64:
-    """64 bits of a row. Four lanes run side by side, because one multiplication waits for the one before it."""
-    n = len(row)
-    a = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(n)
-    b = np.uint64(0xBF58476D1CE4E5B9)
-    c = np.uint64(0x94D049BB133111EB)
-    d = np.uint64(0xD6E8FEB86659FD93)
-    shift = np.uint64(29)
-    for block in range(n // 4):
-        k = 4 * block
-        a = (a ^ np.uint64(row[k])) * np.uint64(0x9E3779B97F4A7C15)
-        b = (b ^ np.uint64(row[k + 1])) * np.uint64(0xBF58476D1CE4E5B9)
-        c = (c ^ np.uint64(row[k + 2])) * np.uint64(0x94D049BB133111EB)
-        d = (d ^ np.uint64(row[k + 3])) * np.uint64(0xD6E8FEB86659FD93)
-        a ^= a >> shift
-        b ^= b >> shift
-        c ^= c >> shift
-        d ^= d >> shift
-    for k in range(n - n % 4, n):
-        a = (a ^ np.uint64(row[k])) * np.uint64(0x9E3779B97F4A7C15)
-        a ^= a >> shift
-    a = (a ^ (b * np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
-    a ^= a >> np.uint64(31)
-    a = (a ^ (c + d * np.uint64(5))) * np.uint64(0x94D049BB133111EB)
-    return a ^ (a >> np.uint64(32))
+def hash_words(words: Words, start: int, length: int) -> np.uint64:
+    """64 bits of a row: blocks of sums of products, which vector instructions form, mixed one into the next.
+
+    A product is that of a word's two halves, each changed by a key of the word's place.
+    """
+    i, n = np.uint64(start), np.uint64(length)
+    mixed = np.uint64(0x9E3779B97F4A7C15) ^ n
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    for _ in range(n // _BLOCK):
+        total = np.uint64(0)
+        for k in range(_BLOCK):
+            word = np.uint64(words[i + k]) ^ _KEYS[k]
+            total += (word & low) * (word >> half)
+        mixed = (mixed ^ total) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+        i += _BLOCK
+    total = np.uint64(0)
+    for k in range(n % _BLOCK):
+        word = np.uint64(words[i + k]) ^ _KEYS[k]
+        total += (word & low) * (word >> half)
+    mixed = (mixed ^ total) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 @compiled
 def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64, npt.NDArray[np.int32]]:
     """First row of each kind [U], and the kind of each row [R], numbered by first appearance.
 
-    A row is compared with its neighbour first, since repeats are mostly neighbours. Only a row that differs is
+    A row is compared with its neighbour first, since repeats are mostly neighbours, and with the last row that was
+    unlike that one, since a stray row mostly stands between equal ones. Only a row that differs from both is
     hashed, looked up by linear probing in a table at most half full, and then compared in full: two rows share a
     number only if every word is equal, whatever the hash says. `hash_mask` removes bits of the hash, for tests.
     """
@@ -93,14 +99,20 @@ def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64
     first = np.empty(num_rows, np.int64)
     kind = np.empty(num_rows, np.int32)
     found = 0
-    before = words[:0]
+    start, length, older, older_length, older_kind = 0, -1, 0, -1, 0
     for r in range(num_rows):
-        row = words[offsets[r] : offsets[r + 1]]
-        if r > 0 and len(row) == len(before) and equal_words(row, before):
+        before, length_before = start, length
+        start = offsets[r]
+        length = offsets[r + 1] - start
+        if length == length_before and equal_words(words, start, before, length):
             kind[r] = kind[r - 1]
             continue
-        before = row
-        hashed = hash_words(row) & hash_mask
+        again = length == older_length and equal_words(words, start, older, length)
+        kind[r] = older_kind
+        older, older_length, older_kind = before, length_before, kind[r - 1]
+        if again:
+            continue
+        hashed = hash_words(words, start, length) & hash_mask
         slot = np.int64(hashed & np.uint64(slots - 1))
         while True:
             u = table[slot]
@@ -112,8 +124,8 @@ def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64
                 found += 1
                 break
             if hashes[u] == hashed:
-                other = words[offsets[first[u]] : offsets[first[u] + 1]]
-                if len(row) == len(other) and equal_words(row, other):
+                other = offsets[first[u]]
+                if length == offsets[first[u] + 1] - other and equal_words(words, start, other, length):
                     kind[r] = u
                     break
             slot = (slot + 1) & (slots - 1)
@@ -125,9 +137,8 @@ def copy_rows(words: Words, offsets: I64, rows: I64, out_offsets: I64) -> Words:
     """The words of the chosen rows, one row after the other; `out_offsets` are the offsets of the result."""
     out = np.empty(out_offsets[-1], words.dtype)
     for i in range(len(rows)):
-        start = offsets[rows[i]]
-        target = out_offsets[i]
-        for k in range(out_offsets[i + 1] - target):
+        start, target = np.uint64(offsets[rows[i]]), np.uint64(out_offsets[i])
+        for k in range(np.uint64(out_offsets[i + 1]) - target):
             out[target + k] = words[start + k]
     return out
 
