@@ -189,6 +189,11 @@ def _join(parts: Sequence[Ikjt], group: FeatureGroup) -> tuple[dict[str, Jagged]
                 f"a mini-batch has group {part.group} of {part.keys} where the schema has {group.name} of "
                 f"{group.features}; it was built under another schema"
             )
+        if part.dense_names:
+            raise ConfigError(
+                f"group {part.group}: dense columns {', '.join(part.dense_names)} of a group are not trained on yet; "
+                "send them as dense columns of the samples"
+            )
     first = np.cumsum([0] + [part.num_rows for part in parts])
     inverse_B = np.concatenate([part.inverse + start for part, start in zip(parts, first, strict=False)])
     return {key: Jagged.concat([part.features[key] for part in parts]) for key in group.features}, inverse_B
