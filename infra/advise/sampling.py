@@ -36,6 +36,8 @@ class Sampled:
     """Events that could not be used, by reason."""
     full: bool
     """Whether reading stopped at the bound on memory."""
+    begins_late: bool
+    """Whether events of some partition before the sample were left out."""
 
 
 def gather(polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_BYTES) -> Sampled:
@@ -44,9 +46,10 @@ def gather(polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_B
     decoder, gatherer = EventDecoder(schema), Gatherer(schema.feature_names)
     cores: dict[int, PartitionCore] = {}
     reasons: Counter[str] = Counter()
-    first, full = "", False
+    first, full, late = "", False, False
     for partition, records in polls:
         if partition not in cores:
+            late = late or records[0].offset > 0
             cores[partition] = PartitionCore(schema, settings.session, settings.batch, partition)
         decoded = decoder.decode(records)
         reasons.update(str(rejected.reason) for rejected in decoded.rejected)
@@ -62,7 +65,7 @@ def gather(polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_B
     if not account.emitted:
         why = f": {dict(reasons)}, the first: {first}" if reasons else "; the topic or file holds none"
         raise ConfigError(f"no event of the sample can be used{why}")
-    return Sampled(gatherer.sample(), account, dict(reasons), full)
+    return Sampled(gatherer.sample(), account, dict(reasons), full, late)
 
 
 def take(gatherer: Gatherer, effects: Iterable[Effect]) -> None:

@@ -138,7 +138,7 @@ def _notes(sampled: Sampled, settings: Config) -> list[str]:
     told = ", ".join(f"{number:,} {name}" for name, number in unused.items() if number)
     if told:
         notes.append(f"not used of {account.events:,} events: {told}")
-    if settings.histories:
+    if settings.histories and sampled.begins_late:
         notes.append("histories were built from the sample alone: those of its first events are shorter than in life")
     if sampled.full:
         notes.append("the sample reached the bound on memory, and reading stopped there")
@@ -162,8 +162,8 @@ def _write(path: Path, overrides: list[str], advice: Advice) -> None:
     finally:
         fresh.unlink(missing_ok=True)
     sys.stderr.write(
-        f"wrote {path}. A running sessionizer that holds samples refuses other groups: drain it first with "
-        "`recd ingest --end`\n"
+        f"wrote {path}. Other groups are another schema: drain a running sessionizer first (`recd ingest --end`), and "
+        "train on mini-batch topics of their own (topics.minibatches)\n"
     )
 
 

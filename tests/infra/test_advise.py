@@ -176,6 +176,17 @@ def test_the_last_events_of_a_file_are_taken_unless_the_first_are_wanted(folder:
         assert sorted(sample.time_ms.tolist()) == sorted(expected.tolist())
 
 
+def test_it_is_said_when_histories_lack_what_came_before_the_sample(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "recd.toml"
+    config.write_text(commented(presets.minimal("advise")))
+    for more, told in ((["--events", "2000"], True), (["--events", "2000", "--from-beginning"], False)):
+        assert cli.run(command(folder, "--json", "--config", str(config), *more)) == 0
+        notes = lines(capsys)[-1]["notes"]
+        assert any("histories were built from the sample alone" in note for note in notes) is told
+
+
 @pytest.mark.integration
 def test_a_topic_is_sampled_partition_by_partition(
     folder: Path, kafka: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
