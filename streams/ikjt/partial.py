@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from streams.ikjt.dedup import deduplicate, number_rows
+from streams.ikjt.dedup import ALL_BITS, deduplicate, number_rows
 from streams.ikjt.ikjt import F32, Ikjt
 from streams.ikjt.invariants import first_samples
 from streams.ikjt.jagged import Jagged
@@ -78,10 +78,10 @@ def window_values(rows: Group | Jagged, session_id: npt.NDArray[Any]) -> int:
     return ikjt.num_values if layout is None else len(layout[0]) * len(ikjt.features)
 
 
-def _layout(ikjt: Ikjt, session_id: npt.NDArray[Any]) -> tuple[I64, I64, I64] | None:
+def _layout(ikjt: Ikjt, session_id: npt.NDArray[Any], hash_mask: np.uint64 = ALL_BITS) -> tuple[I64, I64, I64] | None:
     """Where each value of the buffers lies in the rows, the buffers' offsets [P + 1], and each row's start [U].
 
-    None where features differ in their lengths.
+    None where features differ in their lengths. `hash_mask` removes bits of the hash, as in `number_rows`.
     """
     if len(session_id) != ikjt.num_samples:
         raise ValueError(f"group {ikjt.group}: {len(session_id)} session ids for {ikjt.num_samples} samples")
@@ -92,19 +92,51 @@ def _layout(ikjt: Ikjt, session_id: npt.NDArray[Any]) -> tuple[I64, I64, I64] | 
     _, first, owners = np.unique(session_id[first_samples(ikjt.inverse)], return_index=True, return_inverse=True)
     # Rows of one session side by side, each session's in the order of its samples, sessions by first appearance.
     order = np.argsort(first[owners], kind="stable")
-    layout = _lay_out(_symbols(features), offsets, order, owners[order], REACH)
+    columns = _columns(features)
+    layout = _lay_out(_hashed(columns, hash_mask), offsets, order, owners[order], REACH)
+    # Whatever is equal has equal hashes, so a layout whose windows do hold their rows is the one of the values too.
+    if len(columns) > 1 and not all(_holds(words, offsets, layout[0], layout[2]) for words in columns):
+        layout = _lay_out(_numbered(features), offsets, order, owners[order], REACH)
     return None if len(layout[0]) > _LARGEST else layout
 
 
-def _symbols(features: Sequence[Jagged]) -> Words:
+def _columns(features: Sequence[Jagged]) -> list[Words]:
+    """[V] words of values, and of weights as bits, of all features."""
+    values = [np.ascontiguousarray(rows.values) for rows in features]
+    weights = [np.ascontiguousarray(rows.weights).view(np.int32) for rows in features if rows.weights is not None]
+    return values + weights
+
+
+def _hashed(columns: Sequence[Words], hash_mask: np.uint64) -> Words:
+    """[V], one number for all columns at a position: equal where they are, and nearly never else. One is itself."""
+    if len(columns) == 1:
+        return columns[0]
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for words in columns:
+        mixed ^= words.astype(np.uint64)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed & hash_mask
+
+
+def _numbered(features: Sequence[Jagged]) -> Words:
     """[V], one number for each combination of values, weights included, at one position of all features."""
-    if len(features) == 1 and features[0].weights is None:
-        return np.ascontiguousarray(features[0].values)
     columns: dict[str, Jagged] = {}
     for f, rows in enumerate(features):
         each = np.arange(len(rows.values) + 1, dtype=np.int64)
         columns[str(f)] = Jagged(rows.values, each, rows.weights)
     return number_rows(columns)[1]
+
+
+@compiled
+def _holds(words: Words, offsets: I64, source: I64, start: I64) -> bool:
+    """Whether every row's window holds the row."""
+    for r in range(len(start)):
+        shift = start[r] - offsets[r]
+        for place in range(offsets[r], offsets[r + 1]):
+            if words[place] != words[source[place + shift]]:
+                return False
+    return True
 
 
 @compiled

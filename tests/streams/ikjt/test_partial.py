@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
-from streams.ikjt.partial import _lay_out, deduplicate_windows, window_values
+from streams.ikjt.partial import _lay_out, _layout, deduplicate_windows, window_values
 from streams.ikjt.windows import Group, PartialIkjt
 from tests.streams.ikjt.strategies import feature_groups, shifting_groups
 from tests.streams.ikjt.test_dedup import same_ikjt, same_rows
@@ -109,6 +109,19 @@ def test_any_features_have_the_partial_form_or_else_the_exact_one(
 ) -> None:
     size = next(iter(features.values())).num_rows
     assert_it_is_what_the_rule_gives(features, sessions_of(data, size))
+
+
+@settings(max_examples=100, deadline=None)
+@given(shifting_groups(), st.data())
+def test_values_whose_hashes_all_collide_are_never_merged(features: dict[str, Jagged], data: st.DataObject) -> None:
+    exact = deduplicate("g", features)
+    session_id = sessions_of(data, exact.num_samples)
+    honest = _layout(exact, session_id)
+    assert honest is not None
+    for mask in (np.uint64(0), np.uint64(1)):
+        collided = _layout(exact, session_id, mask)
+        assert collided is not None
+        assert [part.tolist() for part in collided] == [part.tolist() for part in honest]
 
 
 @settings(max_examples=100, deadline=None)
