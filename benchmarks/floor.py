@@ -40,8 +40,11 @@ def bits_of_event(probability: float) -> float:
     return -sum(p * math.log2(p) for p in (probability, 1 - probability) if p > 0)
 
 
-def floor_bytes(laws: Laws, num_samples: int, num_sessions: int) -> dict[str, float]:
-    """Bytes a sample, by what they say, and in all, for so many samples of so many sessions."""
+def floor_bytes(laws: Laws, num_samples: int, num_sessions: int, drawn: int | None = None) -> dict[str, float]:
+    """Bytes a sample, by what they say, and in all, for so many samples of so many sessions.
+
+    `drawn` is how many ids were drawn in these sessions; without it, as many as the laws expect.
+    """
     later = num_samples - num_sessions
     # Lists that are drawn whole, and ids that are appended.
     user_lists = num_sessions + later * (1 - laws.user_d)
@@ -54,7 +57,7 @@ def floor_bytes(laws: Laws, num_samples: int, num_sessions: int) -> dict[str, fl
     events = laws.users * later * bits_of_event(1 - laws.user_d)
     events += later * bits_of_event(1 - laws.history_d) if laws.histories else 0.0
     bits = {
-        "ids": ids * bits_of_id(),
+        "ids": (ids if drawn is None else drawn) * bits_of_id(),
         "lengths": lengths,
         "events": events,
         "dense": (laws.user_dense * num_sessions + laws.item_dense * num_samples) * bits_of_float(),

@@ -1,30 +1,37 @@
-"""How fast equal rows are found, against streaming read bandwidth and against a dictionary of bytes.
+"""How fast equal rows are found, against streaming read bandwidth and against a dictionary of bytes; then the wire.
 
-    python -m benchmarks.ikjt
+    recd bench ikjt, or python -m benchmarks.ikjt
 
-B=4096 samples, 248 distinct rows (all distinct in `none`), 1 to 200 int64 ids each. `adjacent` is clustered by
-session with 10 % of the rows moved elsewhere; `random` is shuffled. One result a line, as JSON; `ratio` is what is
-compared: ours and the baselines run in turns.
+B=4096 samples, 248 distinct rows (all distinct in `none`) of 3 histories in one group, 1 to 200 int64 ids each.
+`adjacent` is clustered by session with 10 % of the rows moved elsewhere; `random` is shuffled.
+
+The compared figure is the cold one: 128 MiB of other memory are read before every measurement, so the rows come from
+memory, as the baseline's words do. The warm one, rows as near as caches allow, stands in the context.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from infra.clock import Clock
+from benchmarks import wire
+from benchmarks.turns import ROUNDS, Result, in_turns, timed, with_context
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.kernels import compiled
 
-NUM_SAMPLES, NUM_ROWS, MAX_LENGTH, ROUNDS, SEED = 4096, 248, 200, 31, 0
-Result = dict[str, Any]
+NUM_SAMPLES: Final = 4096
+NUM_ROWS: Final = 248
+NUM_FEATURES: Final = 3
+MAX_LENGTH: Final = 200
+SEED: Final = 0
+ORDERS: Final = ("adjacent", "random", "none")
 
 
 @compiled
@@ -36,8 +43,8 @@ def read_all(words: npt.NDArray[np.int64]) -> int:
     return total
 
 
-def rows_of(order: str) -> Jagged:
-    """The rows of one batch."""
+def rows_of(order: str) -> dict[str, Jagged]:
+    """The rows of one batch, feature by feature."""
     generator = np.random.default_rng(SEED)
     num_rows = NUM_SAMPLES if order == "none" else NUM_ROWS
     sizes = generator.multinomial(NUM_SAMPLES - num_rows, [1 / num_rows] * num_rows) + 1
@@ -48,66 +55,60 @@ def rows_of(order: str) -> Jagged:
     if order == "random":
         generator.shuffle(row)
     lengths = generator.integers(1, MAX_LENGTH + 1, num_rows)
-    values = generator.integers(0, 10**7, int(lengths.sum()))
-    return Jagged(values, offsets_of(lengths)).take(row)
-
-
-def dictionary_of_bytes(rows: Jagged) -> int:
-    """What one would write without a library."""
-    kinds: dict[bytes, int] = {}
-    for b in range(rows.num_rows):
-        kinds.setdefault(rows.row(b).tobytes(), len(kinds))
-    return len(kinds)
-
-
-def in_turns(*functions: Callable[[], object]) -> npt.NDArray[np.int64]:
-    """[functions, rounds] nanoseconds, each timed on its second call in a row.
-
-    So rows lie as near as caches allow, as they do when just decoded, and nobody pays for what another left there.
-    """
-    clock = Clock()
-    times = np.zeros((len(functions), ROUNDS), np.int64)
-    for r in range(ROUNDS):
-        for f, function in enumerate(functions):
-            function()
-            begin = clock.monotonic_ns()
-            function()
-            times[f, r] = clock.monotonic_ns() - begin
-    return times
-
-
-def result(name: str, ours: npt.NDArray[np.int64], baseline: str, theirs: npt.NDArray[np.int64], size: int) -> Result:
-    """One line; values are GB/s, the ratio is the median over the rounds."""
-    ratios = theirs / ours
+    offsets = offsets_of(lengths)
     return {
-        "id": name,
-        "value": round(size / float(np.median(ours)), 2),
-        "unit": "GB/s",
-        "baseline": baseline,
-        "baseline_value": round(size / float(np.median(theirs)), 2),
-        "ratio": round(float(np.median(ratios)), 3),
-        "median_of": ROUNDS,
-        "spread": [round(float(np.quantile(ratios, q)), 3) for q in (0.25, 0.75)],
-        "context": {"samples": NUM_SAMPLES, "bytes": size, "seed": SEED},
+        f"history{f}": Jagged(generator.integers(0, 10**7, int(offsets[-1])), offsets).take(row)
+        for f in range(NUM_FEATURES)
     }
 
 
+def dictionary_of_bytes(features: dict[str, Jagged]) -> int:
+    """What one would write without a library."""
+    kinds: dict[tuple[bytes, ...], int] = {}
+    rows = list(features.values())
+    for b in range(NUM_SAMPLES):
+        kinds.setdefault(tuple(each.row(b).tobytes() for each in rows), len(kinds))
+    return len(kinds)
+
+
+def deduplication(order: str, rounds: int = ROUNDS) -> Iterator[Result]:
+    """The two lines of one order."""
+    memory, other = np.ones(1 << 24, np.int64), np.ones(1 << 24, np.int64)
+    features = rows_of(order)
+    size = sum(int(rows.values.nbytes) for rows in features.values())
+    measured = partial(deduplicate, "g", features), partial(read_all, memory), partial(dictionary_of_bytes, features)
+    cold = in_turns(*measured, before=partial(read_all, other), rounds=rounds)
+    warm = in_turns(*measured[:2], rounds=rounds)
+    share = size / memory.nbytes
+    warm_ratio = float(np.median(warm[1] * share / warm[0]))
+    context = {"caches": "cold", "samples": NUM_SAMPLES, "bytes": size, "seed": SEED}
+    lines = [
+        timed(
+            f"ikjt.dedup.{order}.over_read_bandwidth",
+            cold[0],
+            "read bandwidth",
+            (cold[1] * share).astype(np.int64),
+            "GB/s",
+            size,
+        ),
+        timed(f"ikjt.dedup.{order}.over_python_dict", cold[0], "dict of bytes", cold[2], "GB/s", size),
+    ]
+    yield with_context(lines[0], context | {"warm_ratio": round(warm_ratio, 3)})
+    yield with_context(lines[1], context)
+
+
+def measure() -> Iterator[Result]:
+    """Every line of `recd bench ikjt`."""
+    for order in ORDERS:
+        yield from deduplication(order)
+    yield from wire.measure()
+
+
 def main() -> None:
-    """Every line of this file."""
-    memory = np.ones(1 << 24, np.int64)
-    for order in ("adjacent", "random", "none"):
-        rows = rows_of(order)
-        size = int(rows.values.nbytes)
-        ours, read, dictionary = in_turns(
-            partial(deduplicate, "g", {"a": rows}),
-            partial(read_all, memory),
-            partial(dictionary_of_bytes, rows),
-        )
-        read_of_size = (read * (size / memory.nbytes)).astype(np.int64)
-        lines = [result(f"ikjt.dedup.{order}.over_read_bandwidth", ours, "read bandwidth", read_of_size, size)]
-        lines.append(result(f"ikjt.dedup.{order}.over_python_dict", ours, "dict of bytes", dictionary, size))
-        for line in lines:
-            sys.stdout.write(json.dumps(line) + "\n")
+    """Print one result a line."""
+    for line in measure():
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -43,9 +43,11 @@ class Log:
         self._columns = {name: _numbers(events[name]) for name in events.column_names}
         self._time: I64 = self._columns["ts_ms"]  # [S]
         self._session: I64 = self._columns["session30"]  # [S]
+        self.users: I64 = self._columns["user_id"]
+        """[S]."""
         users = csv.read_csv(folder / "users.csv.gz")
         self._users = {name: _numbers(users[name]) for name in users.column_names if name != "user_id"}
-        self._user_row = _found(_numbers(users["user_id"]), self._columns["user_id"])  # [S]
+        self._user_row = _found(_numbers(users["user_id"]), self.users)  # [S]
         self._history = _histories(folder / "history_before.csv.gz", self._columns)  # S rows
 
     def __len__(self) -> int:
@@ -77,7 +79,7 @@ class Log:
             labels=np.stack([self._columns[name][chosen] for name in LABELS], axis=1).astype(np.float32),
             dense=self._columns["if_duration_ms"][chosen].astype(np.float32)[:, None],
             groups=(
-                deduplicate("user", _single({"user_id": self._columns["user_id"][chosen], **user})),
+                deduplicate("user", _single({"user_id": self.users[chosen], **user})),
                 deduplicate("history", {"watched": self._history.take(chosen)}),
                 deduplicate("item", _single(item)),
             ),

@@ -37,8 +37,6 @@ _LINEAGE = {
     "event_time_ms": Kind.EVENT_TIME,
     "appended_ms": Kind.APPENDED,
 }
-_IDENTITIES = (Kind.EVENT_ID, Kind.SESSION_ID)
-"""Hashes: they neither rise nor are they near each other."""
 
 
 def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
@@ -98,7 +96,7 @@ def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator
     """Every section in order."""
     for name, kind in _LINEAGE.items():
         column = getattr(batch.lineage, name)
-        yield Column(kind, column, pack(column, compressor, rising=kind not in _IDENTITIES))
+        yield Column(kind, column, pack(column, compressor, rising=kind is not Kind.EVENT_ID))
     for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
         yield Column(kind, matrix, pack_matrix(matrix, compressor), columns=matrix.shape[1])
     shared, values = pack_together([rows.values for group in batch.groups for rows in stored(group)], compressor)
