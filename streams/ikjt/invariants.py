@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.ikjt.kernels import numbered_rows
+
 
 def check_inverse(group: str, inverse: npt.NDArray[Any], num_rows: int) -> None:
     """`inverse` [B] lies in [0, U), uses every row, and rows are numbered by first appearance."""
     if inverse.ndim != 1 or inverse.dtype != np.int32:
         raise ValueError(f"group {group}: inverse must be one row of int32, not {inverse.dtype}")
+    if numbered_rows(inverse) == num_rows:
+        return
     # With rows numbered by first appearance, no sample may reach past the rows seen so far by more than one.
     seen = np.maximum.accumulate(inverse)
     jumps = np.flatnonzero(np.diff(seen, prepend=-1) > 1)

@@ -133,6 +133,18 @@ def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64
 
 
 @compiled
+def numbered_rows(inverse: npt.NDArray[np.int32]) -> int:
+    """How many rows an inverse uses if it numbers them by first appearance from 0; -1 if it does not."""
+    seen = 0
+    for row in inverse:
+        if row < 0 or row > seen:
+            return -1
+        if row == seen:
+            seen += 1
+    return seen
+
+
+@compiled
 def copy_rows(words: Words, offsets: I64, rows: I64, out_offsets: I64) -> Words:
     """The words of the chosen rows, one row after the other; `out_offsets` are the offsets of the result."""
     out = np.empty(out_offsets[-1], words.dtype)
