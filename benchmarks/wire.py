@@ -74,6 +74,13 @@ def tensors(message: bytes) -> list[Any]:
     return [torch.from_numpy(array) for array in arrays]
 
 
+def keyed_jagged_tensor(message: bytes) -> object:
+    """A message of expanded rows as TorchRec's type, whose values lie in one piece."""
+    from streams.ikjt.torchrec import to_kjt
+
+    return to_kjt(decode(message).groups)
+
+
 def ratio_line(name: str, clustered: list[MiniBatch], in_time: list[MiniBatch]) -> Result:
     """`ikjt.wire.NAME.bytes_ratio`; the clustered batches hold the groups that are sent."""
     ours, theirs, text, lineage = [], [], [], []
@@ -131,14 +138,19 @@ def synthetic(name: str) -> Iterator[Result]:
 def decoding(batch: MiniBatch) -> Result:
     """`ikjt.decode.rm1.over_kjt`, and how fast messages are written."""
     ours, plain = encode(batch, level=LEVEL), encode(as_kjt(batch), level=LEVEL)
-    writing, reading, expanded = in_turns(
-        partial(encode, batch, level=LEVEL), partial(tensors, ours), partial(tensors, plain), rounds=ROUNDS
+    writing, reading, expanded, torchrec = in_turns(
+        partial(encode, batch, level=LEVEL),
+        partial(tensors, ours),
+        partial(tensors, plain),
+        partial(keyed_jagged_tensor, plain),
+        rounds=ROUNDS,
     )
     line = timed("ikjt.decode.rm1.over_kjt", reading, "the expanded batch, same codec", expanded, "samples/ms",
                  BATCH * 1e6)  # fmt: skip
     write_ms = float(np.median(writing)) / 1e6
     column_bytes = sum(group.num_values for group in batch.groups) * 8
     context = {
+        "ratio_to_a_KeyedJaggedTensor": round(float(np.median(torchrec / reading)), 3),
         "encode_samples_per_s": round(BATCH / write_ms * 1000),
         "encode_MB_of_ids_per_s": round(column_bytes / 1e3 / write_ms),
         "message_bytes": len(ours),
