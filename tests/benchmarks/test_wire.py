@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ def test_tensors_of_ids_lie_side_by_side_in_the_one_array_of_the_message() -> No
     batch = large_batch()
     found = tensors(encode(batch))[2:]  # labels and dense come first
     values = [found[3 * group + 1] for group in range(len(batch.groups))]  # of inverse, values, offsets
-    for left, right in zip(values, values[1:], strict=False):
+    for left, right in pairwise(values):
         assert left.data_ptr() + left.numel() * left.element_size() == right.data_ptr()
 
 
