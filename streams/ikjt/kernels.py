@@ -10,6 +10,7 @@ Shape suffixes: R rows, U distinct rows, V words.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -24,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _BLOCK: Final = np.uint64(32)
 """Words that are compared without a branch between them, so that the compiler uses vector instructions."""
 
-_KEYS: Final = np.random.default_rng(20230601).integers(1 << 62, 1 << 63, int(_BLOCK), dtype=np.uint64)
+_KEYS: Final = np.frombuffer(hashlib.shake_256(b"one key a place").digest(8 * int(_BLOCK)), np.uint64)
 """What tells the places of a block apart. Any numbers do: hashes are never stored."""
 
 

@@ -104,7 +104,7 @@ def test_the_configuration_in_force_is_shown_without_secrets(
     assert run(["config", "--config", str(path), "--set", flag, "--set", "batch.samples=7", "--json"]) == DONE
     shown = capsys.readouterr().out
     assert "hunter2" not in shown
-    assert json.loads(shown)["batch"] == {"samples": 7}
+    assert json.loads(shown)["batch"]["samples"] == 7
 
 
 def test_the_exit_codes_are_the_stated_ones() -> None:
