@@ -9,6 +9,7 @@ Blocking throughout: an outlet lives in its partition's thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ from sessionizer.recovery import offset_of
 from sessionizer.worker_config import WorkerConfig
 from streams import wire
 from streams.clock_mark import ClockMark
-from streams.errors import ConfigError, RetryableError
+from streams.errors import ConfigError, RecdError, RetryableError
 from streams.events.record import Rejected
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
@@ -104,9 +105,10 @@ class PlainOutlet:
         return self._committed()
 
     def close(self) -> None:
-        # What is not committed is aborted, by the next owner at the latest; asking the broker now only saves time.
         self._producer.purge()
-        self._producer.close()
+        # Whoever leaves does not want to know what has failed.
+        with suppress(RecdError):
+            self._ask(lambda: self._producer.flush(0))
 
     def _send_progress(self, progress: Progress) -> None:
         named = msgspec.structs.replace(progress, source=self._topics.interactions)
@@ -189,6 +191,15 @@ class TransactionalOutlet(PlainOutlet):
         self._attempt(lambda: self._producer.commit_transaction(_TIMEOUT_MS / 1000))
         self._open = False
         return self._committed()
+
+    def close(self) -> None:
+        # What is not committed is aborted by the next owner's init_transactions; asking the broker now only saves time.
+        super().close()
+        if self._open:
+            try:
+                self._producer.abort_transaction(1)
+            except KafkaException:
+                self._open = False
 
     def _send(
         self,
