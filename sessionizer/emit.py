@@ -167,7 +167,7 @@ class PlainOutlet:
         except KafkaException as error:
             raise failure(self._cause(error.args[0]), self._partition) from error
         except SystemError as error:
-            raise failure(self._cause(KafkaError(KafkaError._FATAL)), self._partition) from error  # noqa: SLF001
+            raise failure(self._cause(KafkaError(KafkaError._FATAL)), self._partition) from error  # noqa: SLF001  (as above)
 
     def _cause(self, error: KafkaError) -> KafkaError:
         """The error behind one."""

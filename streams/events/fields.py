@@ -61,7 +61,7 @@ class Fields:
         """The undecoded bytes of the field, one a message; none where it is missing."""
         return self._column(messages, name, _EMPTY)
 
-    def _column(self, messages: Sequence[msgspec.Struct], name: str, missing: Any) -> list[Any]:  # noqa: ANN401
+    def _column(self, messages: Sequence[msgspec.Struct], name: str, missing: Any) -> list[Any]:  # noqa: ANN401  (a message may hold any value)
         path = self._paths[name]
         try:
             return list(map(attrgetter(".".join(path)), messages))
@@ -70,7 +70,7 @@ class Fields:
             return [_walk(message, path, missing) for message in messages]
 
 
-def _plant(tree: dict[str, Any], name: str, kind: Any) -> None:  # noqa: ANN401
+def _plant(tree: dict[str, Any], name: str, kind: Any) -> None:  # noqa: ANN401  (a message may hold any value)
     *parents, leaf = name.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})
@@ -103,7 +103,7 @@ def _struct(type_name: str, tree: dict[str, Any]) -> type[msgspec.Struct]:
     return msgspec.defstruct(type_name, fields, rename=names, gc=False)
 
 
-def _walk(message: Any, path: Sequence[str], missing: Any) -> Any:  # noqa: ANN401
+def _walk(message: Any, path: Sequence[str], missing: Any) -> Any:  # noqa: ANN401  (a message may hold any value)
     for attribute in path:
         if message is None:
             return missing

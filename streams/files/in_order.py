@@ -77,7 +77,7 @@ class InOrder:
     def _write_run(self) -> None:
         self._held.sort(key=_ORDER)
         # Closed, and so deleted, by `__exit__`.
-        file = tempfile.TemporaryFile(prefix="recd-ingest-")  # noqa: SIM115
+        file = tempfile.TemporaryFile(prefix="recd-ingest-")  # noqa: SIM115  (it lives as long as this object)
         self._files.enter_context(file)
         for time, place, source, key, value in self._held:
             file.write(_HEAD.pack(time, place, len(source), len(key), len(value)) + source + key + value)

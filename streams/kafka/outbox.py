@@ -171,7 +171,7 @@ class Outbox:
     def _refuse_or_fail(self, event: Placed, error: KafkaError) -> None:
         if error.code() in _REFUSALS:
             self._refused.append((event, error.str()))
-        elif error.code() not in {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}:  # noqa: SLF001
+        elif error.code() not in {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}:  # noqa: SLF001  (librdkafka's own names)
             self._failure = error
 
     def _flush(self) -> None:

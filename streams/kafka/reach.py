@@ -15,7 +15,7 @@ from streams.kafka.client import KafkaConfig, admin
 
 _NOT_LET_IN: Final = frozenset({
     KafkaError._AUTHENTICATION,  # noqa: SLF001  (librdkafka's name for a refused log-in)
-    KafkaError._SSL,  # noqa: SLF001
+    KafkaError._SSL,  # noqa: SLF001  (librdkafka's own names)
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
