@@ -6,6 +6,7 @@ lock: each is a real process with its own command line, and starts in millisecon
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -36,10 +37,15 @@ class RunningTrainer:
     out: Path
 
     def send(self, number: signal.Signals) -> None:
-        """A signal, unless it has left already."""
+        """A signal, unless it has left already.
+
+        The fork server reaps a process as soon as it ends, before it has told us, so its pid may be gone while
+        `is_alive` still holds.
+        """
         if self.process.is_alive():
             assert self.process.pid is not None, "it was started"
-            os.kill(self.process.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
 
     def kill(self) -> None:
         """SIGKILL, now."""
