@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from streams.ikjt.dedup import compose, deduplicate, deduplicate_reference
+from streams.ikjt.dedup import compose, deduplicate, deduplicate_reference, number_rows
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.partial import deduplicate_windows
 from streams.ikjt.torchrec import from_kjt, to_kjt, to_vbe
@@ -22,7 +22,7 @@ from streams.reshape import concat, slice_batch, split_by_rows
 from streams.wire import decode, encode
 from tests.streams.ikjt.strategies import dense_columns, feature_groups, shifting_groups
 from tests.streams.ikjt.test_dedup import same_ikjt, same_rows
-from tests.streams.ikjt.test_partial import assert_it_is_what_the_rule_gives
+from tests.streams.ikjt.test_partial import assert_it_is_what_the_rule_gives, same_group
 from tests.streams.wire.test_codec import same_batch
 
 F32 = npt.NDArray[np.float32]
@@ -45,6 +45,11 @@ class Samples:
         if partial:
             return deduplicate_windows(self.name, self.features, session_id, self.dense, self.dense_names)
         return deduplicate(self.name, self.features, self.dense, self.dense_names)
+
+    def take(self, places: npt.NDArray[np.int64]) -> Samples:
+        """The same of some samples."""
+        features = {key: rows.take(places) for key, rows in self.features.items()}
+        return replace(self, features=features, dense=None if self.dense is None else self.dense[places])
 
 
 @st.composite
@@ -90,6 +95,10 @@ def assert_each_group_is_the_reference(drawn: list[Samples], session_id: npt.NDA
             assert (None if dense is None else dense.tobytes()) == (
                 None if each.dense is None else each.dense.tobytes()
             )
+        collided = number_rows(each.features, np.uint64(0), each.dense)
+        assert [part.tolist() for part in collided] == [
+            part.tolist() for part in number_rows(each.features, dense=each.dense)
+        ]
         assert windows.num_values <= exact.num_values
         assert_it_is_what_the_rule_gives(each.features, session_id)
         groups.append(windows if each.partial else exact)
@@ -97,16 +106,64 @@ def assert_each_group_is_the_reference(drawn: list[Samples], session_id: npt.NDA
 
 
 def assert_torchrec_holds_the_samples(groups: list[Group], drawn: list[Samples]) -> None:
-    """Both of its forms, key by key, in 64-bit ids and with weights where any key has them."""
+    """Both of its forms, key by key and group by group, in 64-bit ids and with weights where any key has them."""
     weighted = any(rows.weights is not None for each in drawn for rows in each.features.values())
     keys = [key for each in drawn for key in each.features][::-1]
     for kjt in (to_kjt(groups, keys), to_vbe(groups, keys)):
         assert kjt.keys() == keys
+        assert kjt.stride() == groups[0].num_samples
         back = {group.group: group.expand()[group.group] for group in from_kjt(kjt)}
-        for each in drawn:
-            for key, rows in each.features.items():
-                weights = np.ones(len(rows.values), np.float32) if weighted and rows.weights is None else rows.weights
-                assert same_rows(back[key], Jagged(rows.values.astype(np.int64), rows.offsets, weights))
+        together = from_kjt(kjt, {each.name: list(each.features) for each in drawn})
+        for each, group in zip(drawn, together, strict=True):
+            expected = {key: as_torchrec_has_it(rows, weighted=weighted) for key, rows in each.features.items()}
+            assert all(same_rows(back[key], rows) for key, rows in expected.items())
+            assert same_ikjt(group, deduplicate_reference(each.name, expected))
+
+
+def as_torchrec_has_it(rows: Jagged, *, weighted: bool) -> Jagged:
+    weights = np.ones(len(rows.values), np.float32) if weighted and rows.weights is None else rows.weights
+    return Jagged(rows.values.astype(np.int64), rows.offsets, weights)
+
+
+def assert_any_samples_are_built_alike(
+    reshaped: MiniBatch, drawn: list[Samples], session_id: npt.NDArray[np.uint64], places: npt.NDArray[np.int64]
+) -> None:
+    """What joining or cutting gives is what building from those samples gives, bit by bit."""
+    reshaped.validate()
+    for group, each in zip(reshaped.groups, drawn, strict=True):
+        # A part of a batch stays exact where the whole had no windows, though the part alone would have some.
+        partial = isinstance(group, PartialIkjt)
+        assert same_group(group, each.take(places).build(session_id[places], partial=partial))
+
+
+def assert_composed_tuples_are_those_of_a_dictionary(groups: list[Group]) -> None:
+    tuples, inverse = compose(groups)
+    kinds: dict[tuple[int, ...], int] = {}
+    used = list(zip(*(group.inverse.tolist() for group in groups), strict=True))
+    assert inverse.tolist() == [kinds.setdefault(each, len(kinds)) for each in used]
+    assert [tuple(each) for each in tuples.tolist()] == list(kinds)
+
+
+def count(drawn: list[Samples], groups: list[Group]) -> None:
+    """What was drawn, for `--hypothesis-show-statistics`: a form that never comes is not held by anything."""
+    features = [rows for each in drawn for rows in each.features.values()]
+    for name, drawn_it in {
+        "a partial group": any(isinstance(group, PartialIkjt) for group in groups),
+        "an exact group": any(not isinstance(group, PartialIkjt) for group in groups),
+        "a partial group asked for and not there": any(
+            each.partial and not isinstance(group, PartialIkjt) for each, group in zip(drawn, groups, strict=True)
+        ),
+        "a group of several features": any(len(each.features) > 1 for each in drawn),
+        "several groups": len(drawn) > 1,
+        "dense columns": any(each.dense is not None for each in drawn),
+        "weights": any(rows.weights is not None for rows in features),
+        "int32 ids": any(rows.values.dtype == np.int32 for rows in features),
+        "ids beyond int32": any(not np.array_equal(rows.values, rows.values.astype(np.int32)) for rows in features),
+        "a row that repeats": any(group.num_rows < group.num_samples for group in groups),
+        "no samples": groups[0].num_samples == 0,
+    }.items():
+        if drawn_it:
+            event(name)
 
 
 def assert_everything(drawn: list[Samples], session_id: npt.NDArray[np.uint64], cut: int) -> None:
@@ -115,19 +172,16 @@ def assert_everything(drawn: list[Samples], session_id: npt.NDArray[np.uint64], 
     batch.validate()
     assert same_batch(decode(encode(batch)), batch)
     assert batch.content_hash == batch_of([group.to_exact() for group in groups], session_id).content_hash
-    at = min(cut, len(batch))
+    at, places = min(cut, len(batch)), np.arange(len(batch))
     halves = [slice_batch(batch, 0, at), slice_batch(batch, at, len(batch))]
-    for half, part in zip(halves, (slice(0, at), slice(at, None)), strict=True):
-        half.validate()
-        expanded = [group.expand() for group in half.groups]
-        places = np.arange(len(batch))[part]
-        for rows_of, each in zip(expanded, drawn, strict=True):
-            assert all(same_rows(rows, each.features[key].take(places)) for key, rows in rows_of.items())
+    for half, part in zip(halves, (places[:at], places[at:]), strict=True):
+        assert_any_samples_are_built_alike(half, drawn, session_id, part)
+        assert same_batch(decode(encode(half)), half)
     assert same_batch(concat(halves), batch)
     assert same_batch(concat(split_by_rows(batch, cut + 1)), batch)
-    tuples, inverse = compose(groups)
-    for g, group in enumerate(groups):
-        assert tuples[inverse, g].tolist() == group.inverse.tolist()
+    twice = np.concatenate([places, places])
+    assert_any_samples_are_built_alike(concat([batch, batch]), drawn, session_id, twice)
+    assert_composed_tuples_are_those_of_a_dictionary(groups)
     assert_torchrec_holds_the_samples(groups, drawn)
 
 
@@ -145,6 +199,7 @@ def test_a_random_batch_over_all_forms_equals_the_reference(
 def test_ten_thousand_random_batches_over_all_forms_equal_the_reference(
     drawn: tuple[list[Samples], npt.NDArray[np.uint64]], cut: int
 ) -> None:
+    count(drawn[0], [each.build(drawn[1], partial=each.partial) for each in drawn[0]])
     assert_everything(*drawn, cut)
 
 

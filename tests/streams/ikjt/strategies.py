@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from streams.ikjt.jagged import Jagged, offsets_of
 
 IDS = st.one_of(st.integers(0, 3), st.integers(-(2**31), 2**31 - 1))
+WIDE_IDS = st.one_of(IDS, st.integers(-(2**63), 2**63 - 1))
+DTYPES: list[np.dtype[Any]] = [np.dtype(np.int32), np.dtype(np.int64)]
 NUM_SAMPLES = st.integers(0, 12)
 
 
@@ -20,8 +24,8 @@ def feature_groups(draw: st.DrawFn, num_samples: st.SearchStrategy[int] = NUM_SA
 
 
 def _feature(draw: st.DrawFn, num_samples: int) -> Jagged:
-    dtype = draw(st.sampled_from([np.int32, np.int64]))
-    pool = draw(st.lists(st.lists(IDS, max_size=6), min_size=1, max_size=4))
+    dtype = draw(st.sampled_from(DTYPES))
+    pool = draw(st.lists(st.lists(ids_of(dtype), max_size=6), min_size=1, max_size=4))
     rows = [draw(st.sampled_from(pool)) for _ in range(num_samples)]
     values = np.asarray([value for row in rows for value in row], dtype=dtype)
     offsets = offsets_of(np.asarray([len(row) for row in rows], dtype=np.int64))
@@ -29,6 +33,11 @@ def _feature(draw: st.DrawFn, num_samples: int) -> Jagged:
         return Jagged(values, offsets)
     weights = draw(st.lists(st.sampled_from([0.0, -0.0, 1.0]), min_size=len(values), max_size=len(values)))
     return Jagged(values, offsets, np.asarray(weights, dtype=np.float32))
+
+
+def ids_of(dtype: np.dtype[Any]) -> st.SearchStrategy[int]:
+    """Ids that a feature of this dtype can hold, up to its ends."""
+    return IDS if dtype == np.int32 else WIDE_IDS
 
 
 @st.composite
@@ -44,8 +53,8 @@ def shifting_groups(draw: st.DrawFn, num_samples: st.SearchStrategy[int] = NUM_S
     offsets = offsets_of(np.asarray([end - start for start, end in windows], dtype=np.int64))
     features = {}
     for f in range(draw(st.integers(1, 3))):
-        ids = draw(st.lists(IDS, min_size=num_events, max_size=num_events))
-        log = np.asarray(ids, dtype=draw(st.sampled_from([np.int32, np.int64])))
+        dtype = draw(st.sampled_from(DTYPES))
+        log = np.asarray(draw(st.lists(ids_of(dtype), min_size=num_events, max_size=num_events)), dtype=dtype)
         weights = None
         if draw(st.booleans()):
             drawn = draw(st.lists(st.sampled_from([0.0, -0.0, 1.0]), min_size=num_events, max_size=num_events))
