@@ -1,7 +1,8 @@
 """Account: what became of every event of a partition, checked all the time.
 
 events = impressions + labelled + outcomes + tombstones + duplicates + late + dead_lettered, and
-impressions + labelled = emitted + held. What happens to emitted samples is the trainer's account.
+impressions + labelled = emitted + sampled_out + erased + held. What happens to emitted samples is the trainer's
+account. Every outcome that has acted is one of joined, settled, missed and orphans (`join`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,18 @@ class Account(msgspec.Struct, kw_only=True):
     dead_lettered: int = 0
     emitted: int = 0
     """Samples in emitted mini-batches."""
+    sampled_out: int = 0
+    """Samples without a positive label that were left out on purpose (`join.negative_rate`)."""
+    erased: int = 0
+    """Samples of users that were erased before they were emitted."""
+    joined: int = 0
+    """Outcomes that met an impression whose sample still waited."""
+    settled: int = 0
+    """Outcomes of samples that had left because nothing could change them."""
+    missed: int = 0
+    """Outcomes that came after their window, or after a cap had sent their sample off."""
+    orphans: int = 0
+    """Outcomes of impressions that nobody has seen."""
     batches: int = 0
     sessions: int = 0
     """Whole sessions and parts of capped ones that were emitted."""
@@ -39,8 +52,9 @@ class Account(msgspec.Struct, kw_only=True):
         )  # fmt: skip
         if self.events != accounted:
             raise InvariantError(f"{self.events} events were read but {accounted} are accounted for: {self}")
-        if self.impressions + self.labelled != self.emitted + held:
-            raise InvariantError(f"{self.impressions + self.labelled} samples != {self.emitted} + {held} held: {self}")
+        left = self.emitted + self.sampled_out + self.erased
+        if self.impressions + self.labelled != left + held:
+            raise InvariantError(f"{self.impressions + self.labelled} samples != {left} + {held} held: {self}")
 
     def __add__(self, other: Account) -> Account:
         """Totals of two partitions."""

@@ -110,6 +110,23 @@ def _release(clock: Any, heap: Any, seen: Any, watermark: Any, released: Any, nu
 
 
 @nb.njit(cache=True, nogil=True)
+def _unmarked(clock: Any, heap: Any, seen: Any, marked: Any, kept: Any) -> Any:
+    """Copy to `kept` the entries that are not dropped; returns how many."""
+    num = 0
+    for i in range(clock[0].num_waiting):
+        at = probe(seen, heap[i].id)
+        lost = seen[at].row != heap[i].row or seen[at].time != heap[i].time
+        if lost:
+            clock[0].num_lost -= 1
+        elif marked[heap[i].row]:
+            seen[at].row = -1
+        else:
+            kept[num] = heap[i]
+            num += 1
+    return num
+
+
+@nb.njit(cache=True, nogil=True)
 def _admit(state: Any, limits: Any, events: Any, out: Any) -> Any:
     clock, heap, seen = state
     lateness_ms, horizon_ms, max_waiting = limits
@@ -204,6 +221,14 @@ class Arrivals:
         released = self._release_before(MAX_MS)
         self._clock[0]["max_ms"] = self._clock[0]["floor_ms"] = MIN_MS
         return released
+
+    def erase(self, marked: npt.NDArray[np.bool_]) -> None:
+        """Drop the waiting rows that are marked by name. Their ids stay known."""
+        kept = np.empty(int(self._clock[0]["num_waiting"]), _WAITING)
+        num_kept = _unmarked(self._clock, self._heap, self._seen, marked, kept)
+        in_order = np.lexsort((kept["id"][:num_kept], kept["time"][:num_kept]))
+        self._heap[:num_kept] = kept[:num_kept][in_order]  # What is sorted is a heap.
+        self._clock[0]["num_waiting"] = num_kept
 
     def _release_before(self, watermark_ms: int) -> I32:
         released = np.empty(int(self._clock[0]["num_waiting"]), np.int32)

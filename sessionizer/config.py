@@ -7,11 +7,13 @@ than `gap_ms` apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from streams.errors import ConfigError
-from streams.events.schema import EventSchema
 from streams.strict import STRICT
+
+JoinPolicy = Literal["wait", "wait-positive"]
+SamplingUnit = Literal["sample", "session"]
 
 LONGEST_MS: Final = 1 << 53
 """Far beyond any stream, and far from where sums of event times would leave int64."""
@@ -61,6 +63,34 @@ class SessionConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JoinConfig:
+    """How impressions get their labels from outcomes in messages of their own."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    window_ms: int = 1_800_000
+    """An outcome counts if it happens within this time of its impression. No sample leaves before, so it is the least
+    that a model lags behind; up to `session.gap_ms` it costs nothing, since sessions are waited for anyway."""
+    policy: JoinPolicy = "wait"
+    """wait: a sample waits for the whole window. wait-positive: it may leave as soon as every label is positive."""
+    early_ms: int = 0
+    """An outcome may lie before its impression by this much, where the clocks of two services differ. Everything
+    that depends on outcomes waits as much longer."""
+    negative_rate: float = 1.0
+    """Share of the samples without a positive label that is trained; which ones is decided by a hash of their ids."""
+    negative_unit: SamplingUnit = "sample"
+    """sample: each negative sample by itself. session: all negative samples of a session, or none."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window_ms <= LONGEST_MS // 4:
+            raise ConfigError(f"join.window_ms must lie in 1..{LONGEST_MS // 4}")
+        if not 0 <= self.early_ms <= self.window_ms:
+            raise ConfigError("join.early_ms must lie in 0..join.window_ms")
+        if not 0.0 < self.negative_rate <= 1.0:
+            raise ConfigError("join.negative_rate must lie above 0 and be at most 1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BatchConfig:
     """How sessions are packed into mini-batches."""
 
@@ -79,13 +109,3 @@ class BatchConfig:
             raise ConfigError("batch.max_bytes must be at least 65536")
         if self.samples > MOST_SAMPLES:
             raise ConfigError(f"batch.samples must be at most {MOST_SAMPLES}")
-
-
-def refuse_outcomes(schema: EventSchema) -> None:
-    """Raise ConfigError for events that this version cannot make samples of."""
-    roles = schema.roles
-    if "outcome" in roles.kinds.values() or (roles.kind is None and roles.default_kind == "outcome"):
-        raise ConfigError(
-            "event.kinds: outcomes in messages of their own are not joined yet; send them inside the event (kind "
-            "'labelled') or filter them out"
-        )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final, Self
 
 import msgspec
@@ -22,37 +22,50 @@ import numpy.typing as npt
 from sessionizer import cut
 from sessionizer.account import Account
 from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
-from sessionizer.config import BatchConfig, SessionConfig, refuse_outcomes
+from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
+from sessionizer.join import Joins
 from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
+from sessionizer.sampling import is_kept
 from sessionizer.windower import Windower
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.event import EventBatch
+from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
 from streams.minibatch import MiniBatch
 
-ALGORITHM: Final = 2
+ALGORITHM: Final = 3
 """Raised whenever the same events would give other batches."""
-_CUT_VERSION: Final = 1
+_CUT_VERSION: Final = 2
 
 
 class PartitionCore:
     """Sessions and batches of one partition of the interactions topic."""
 
-    def __init__(self, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, partition: int) -> None:
-        refuse_outcomes(schema)
+    def __init__(
+        self,
+        schema: EventSchema,
+        sessions: SessionConfig,
+        batches: BatchConfig,
+        partition: int,
+        joins: JoinConfig | None = None,
+    ) -> None:
+        joins = joins or JoinConfig()
         self.partition = partition
         self.account = Account()
         self.next_offset = 0
         self.epoch = 0
-        self.fingerprint = fingerprint(schema, sessions, batches)
+        self.fingerprint = fingerprint(schema, sessions, batches, joins)
+        self._schema = schema
+        self._sampling = joins
         self._rows = Rows(schema)
         self._arrivals = Arrivals(sessions)
         self._histories = Histories(schema.histories)
-        self._windower = Windower(sessions, self._histories)
+        self._joins = Joins(joins, schema.labels)
+        self._windower = Windower(sessions, self._histories, self._joins)
         self._packer = Packer(schema, partition, batches)
 
     def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
@@ -60,19 +73,30 @@ class PartitionCore:
         self._expect_advance(next_offset)
         self.account.events += len(events) + rejected
         self.account.dead_lettered += rejected
-        tombstones = events.kind == EventKind.TOMBSTONE
-        self.account.tombstones += int(np.count_nonzero(tombstones))
-        samples = events.take(np.flatnonzero(~tombstones)) if tombstones.any() else events
-        admitted = self._admit(samples)
         effects: list[Effect] = []
+        start = 0
+        erasing = events.kind == EventKind.TOMBSTONE
+        for first, last in _runs(erasing):
+            effects += self._take(_between(events, start, first))
+            self._erase(np.unique(events.user[first:last]))
+            self.account.tombstones += last - first
+            start = last
+        effects += self._take(_between(events, start, len(events)))
+        self.next_offset = next_offset
+        self._balance()
+        return effects
+
+    def _take(self, events: EventBatch) -> list[Effect]:
+        """Events none of which erases a user."""
+        if not len(events):
+            return []
+        effects: list[Effect] = []
+        admitted = self._admit(events)
         late = admitted.verdict == LATE
         if late.any():
-            effects.append(ReportLate(self.partition, samples.offset[late], admitted.late_by_ms[late]))
+            effects.append(ReportLate(self.partition, events.offset[late], admitted.late_by_ms[late]))
         closings = self._windower.advance(admitted.released, self._rows, self._arrivals.watermark_ms)
-        effects += self._emit(self._pack(closings))
-        self.next_offset = next_offset
-        self.account.check(self.held)
-        return effects
+        return effects + self._emit(self._pack(closings))
 
     def apply(self, mark: ClockMark) -> list[Effect]:
         """A decision of the wall clock whose turn it is."""
@@ -89,7 +113,7 @@ class PartitionCore:
                 closings = self._windower.end_epoch(self._arrivals.end_epoch(), self._rows)
                 ended = self._emit(self._pack(closings) + self._packer.flush())
                 self.epoch += 1
-                self.account.check(self.held)
+                self._balance()
                 return [*ended, EndReached(self.partition, self.epoch - 1, self.next_offset)]
             case MarkKind.FUTURE:
                 return []  # The shell rejects the record itself; `feed` counts it.
@@ -109,6 +133,18 @@ class PartitionCore:
         self.account.late += int(np.count_nonzero(admitted.verdict == LATE))
         return admitted
 
+    def _erase(self, users: npt.NDArray[np.int64]) -> None:
+        """Forget these users and everything of theirs that has not been emitted."""
+        live = self._rows.live
+        theirs = live[np.isin(self._rows.keys["user"][live], users)]
+        marked = np.zeros(len(self._rows.keys), np.bool_)
+        marked[theirs] = True
+        self._arrivals.erase(marked)
+        self._windower.erase(users, marked)
+        samples = np.count_nonzero(self._rows.keys["kind"][theirs] != EventKind.OUTCOME)
+        self._rows.free(theirs)
+        self.account.erased += int(samples) + self._packer.erase(users)
+
     def _pack(self, closings: npt.NDArray[np.void]) -> list[MiniBatch]:
         if not len(closings):
             return []
@@ -116,27 +152,43 @@ class PartitionCore:
         sizes = closings["size"]
         first = np.zeros(len(names), np.bool_)
         first[np.cumsum(sizes) - sizes] = True
+        labels = finished(self._schema.labels, self._rows.labels[names])
         samples = Clustered(
-            events=self._rows.take(names),
+            events=replace(self._rows.take(names), labels=labels),
             histories=self._histories.read(self._rows.ends[names], self._rows.tips[names]),
             session_id=np.repeat(closings["session_id"], sizes),
-            close_ms=np.repeat(closings["close_ms"], sizes),
+            ready_ms=np.repeat(closings["ready_ms"], sizes),
             first=first,
         )
         self._windower.release(closings, self._rows)
         self._rows.free(names)
         self.account.sessions += len(closings)
         self.account.sessions_cut += int(np.count_nonzero(closings["cut"]))
-        return self._packer.add(samples)
+        return self._packer.add(self._sample(samples))
+
+    def _sample(self, samples: Clustered) -> Clustered:
+        """Without the negative samples that are not to be trained."""
+        if self._sampling.negative_rate == 1.0:
+            return samples
+        events = samples.events
+        kept = is_kept(self._sampling, events.labels, events.event_id, samples.session_id)
+        self.account.sampled_out += int(np.count_nonzero(~kept))
+        return samples if kept.all() else samples.take(np.flatnonzero(kept))
 
     def _emit(self, batches: list[MiniBatch]) -> list[Effect]:
         self.account.emitted += sum(map(len, batches))
         self.account.batches += len(batches)
         return [EmitBatch(batch) for batch in batches]
 
+    def _balance(self) -> None:
+        for name, count in self._joins.counts.items():
+            setattr(self.account, name, count)
+        self.account.check(self.held)
+
     def _count(self, kinds: npt.NDArray[np.uint8], by: int) -> None:
         self.account.impressions += by * int(np.count_nonzero(kinds == EventKind.IMPRESSION))
         self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
+        self.account.outcomes += by * int(np.count_nonzero(kinds == EventKind.OUTCOME))
 
     def _expect_advance(self, next_offset: int) -> None:
         if next_offset < self.next_offset:
@@ -163,7 +215,7 @@ class PartitionCore:
     @property
     def held(self) -> int:
         """Samples accepted but not in an emitted batch."""
-        return len(self._rows) + len(self._packer)
+        return len(self._rows) - self._rows.num_outcomes + len(self._packer)
 
     @property
     def smallest_held_offset(self) -> int | None:
@@ -176,6 +228,16 @@ class PartitionCore:
     def num_open_sessions(self) -> int:
         """Sessions that may still grow."""
         return self._windower.num_open_sessions
+
+    @property
+    def num_waiting_sessions(self) -> int:
+        """Sessions that are over and wait for their labels."""
+        return self._windower.num_waiting_sessions
+
+    @property
+    def label_delays(self) -> npt.NDArray[np.int64]:
+        """Outcomes by how long after their impression they happened: below 1 ms, below 2, below 4…"""
+        return self._joins.delays
 
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
@@ -192,7 +254,7 @@ class PartitionCore:
             "histories": self._histories.fingerprint,
         }
         arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
-        arrays |= cut.prefixed("windower", self._windower.arrays())
+        arrays |= cut.prefixed("windower", self._windower.arrays()) | cut.prefixed("joins", self._joins.arrays())
         arrays |= cut.prefixed("histories", self._histories.arrays())
         if held is not None:
             arrays |= cut.prefixed("held", cut.event_arrays(held))
@@ -201,7 +263,14 @@ class PartitionCore:
         return cut.encode(header, arrays)
 
     @classmethod
-    def restore(cls, schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, data: bytes) -> Self:
+    def restore(
+        cls,
+        schema: EventSchema,
+        sessions: SessionConfig,
+        batches: BatchConfig,
+        data: bytes,
+        joins: JoinConfig | None = None,
+    ) -> Self:
         """A core as it was when `cut` was called.
 
         Under another configuration only what nothing depends on is taken over, and only if no sample is held (after
@@ -209,7 +278,7 @@ class PartitionCore:
         ConfigError.
         """
         header, arrays = cut.decode(data)
-        core = cls(schema, sessions, batches, header["partition"])
+        core = cls(schema, sessions, batches, header["partition"], joins)
         core._check(header)
         core.next_offset, core.epoch = header["next_offset"], header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
@@ -218,6 +287,7 @@ class PartitionCore:
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))
             core._histories.restore(cut.under("histories", arrays))
+        core._joins.restore(cut.under("joins", arrays))
         if header["held"]:
             held, pending = cut.under("held", arrays), cut.under("pending", arrays)
             core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
@@ -225,9 +295,10 @@ class PartitionCore:
         return core
 
     def _check(self, header: dict[str, Any]) -> None:
-        if header["version"] > _CUT_VERSION:
+        if header["version"] != _CUT_VERSION:
             raise ConfigError(
-                f"the cut has version {header['version']}, this recd reads up to {_CUT_VERSION}; upgrade it"
+                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that wrote "
+                "it, or choose another worker.app and mini-batch topic"
             )
         if header["fingerprint"] != self.fingerprint and header["held"]:
             raise ConfigError(
@@ -237,7 +308,19 @@ class PartitionCore:
             )
 
 
-def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConfig) -> int:
+def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """[start, end) of every run of true flags."""
+    edges = np.flatnonzero(np.diff(flags.astype(np.int8), prepend=0, append=0))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _between(events: EventBatch, start: int, end: int) -> EventBatch:
+    return events if (start, end) == (0, len(events)) else events.take(np.arange(start, end))
+
+
+def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig) -> int:
     """64 bits that change whenever the same events could give other batches."""
-    text = json.dumps([ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches)], sort_keys=True)
+    text = json.dumps(
+        [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)], sort_keys=True
+    )
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -90,14 +90,17 @@ def append(entries: Any, free: Any, num_free: Any, chain: Any, item: Any, last: 
 
 
 @nb.njit(cache=True, nogil=True)
-def repin(chains: Any, users: Any, last: Any, slots: Any, ends_RH: Any) -> None:
-    """After rows were read: pin only what the rows still held in these users' open sessions may read."""
+def repin(chains: Any, users: Any, last: Any, slots: Any, ends_RH: Any, waiting_heads: Any) -> None:
+    """After rows were read: pin only what these users' held rows, the earliest of them first, may still read."""
     for i in range(len(slots)):
         user = slots[i]
+        earliest = users[user].head if users[user].size > 0 else NONE
+        if users[user].waiting_head != NONE:
+            earliest = waiting_heads[users[user].waiting_head]
         for h in range(chains.shape[1]):
             chains[user, h].pin = _UNPINNED
-            if users[user].size > 0:
-                chains[user, h].pin = max(0, ends_RH[users[user].head, h] - last[h])
+            if earliest != NONE:
+                chains[user, h].pin = max(0, ends_RH[earliest, h] - last[h])
 
 
 @nb.njit(cache=True, nogil=True)

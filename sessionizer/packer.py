@@ -11,7 +11,7 @@ Shape suffixes: B samples, C sessions (or parts of capped ones).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -42,24 +42,32 @@ class Clustered:
     histories: tuple[ListColumn, ...]
     session_id: U64
     """[B]."""
-    close_ms: I64
-    """[B], event time at which the sample's session closed."""
+    ready_ms: I64
+    """[B], event time at which the sample's session could leave."""
     first: npt.NDArray[np.bool_]
     """[B], whether a session, or a part of one, starts here."""
 
     def __len__(self) -> int:
         return len(self.session_id)
 
-    def slice(self, start: int, end: int) -> Clustered:
-        """Samples [start, end)."""
-        which = np.arange(start, end)
+    def take(self, which: I64) -> Clustered:
+        """The chosen samples, in order; a session whose first sample is not among them starts at its next one."""
+        session = (np.cumsum(self.first) - 1)[which]
+        first = np.ones(len(which), np.bool_)
+        first[1:] = session[1:] != session[:-1]
         return Clustered(
             events=self.events.take(which),
             histories=tuple(column.take(which) for column in self.histories),
-            session_id=self.session_id[start:end],
-            close_ms=self.close_ms[start:end],
-            first=self.first[start:end],
+            session_id=self.session_id[which],
+            ready_ms=self.ready_ms[which],
+            first=first,
         )
+
+    def slice(self, start: int, end: int) -> Clustered:
+        """Samples [start, end)."""
+        cut_off = self.take(np.arange(start, end))
+        # A session that was split here does not begin here.
+        return replace(cut_off, first=self.first[start:end])
 
     @staticmethod
     def concat(parts: Sequence[Clustered]) -> Clustered:
@@ -70,7 +78,7 @@ class Clustered:
             events=EventBatch.concat([part.events for part in parts]),
             histories=tuple(ListColumn.concat(c) for c in zip(*(part.histories for part in parts), strict=True)),
             session_id=np.concatenate([part.session_id for part in parts]),
-            close_ms=np.concatenate([part.close_ms for part in parts]),
+            ready_ms=np.concatenate([part.ready_ms for part in parts]),
             first=np.concatenate([part.first for part in parts]),
         )
 
@@ -79,7 +87,7 @@ class Clustered:
         arrays = cut.prefixed("events", cut.event_arrays(self.events))
         for h, column in enumerate(self.histories):
             arrays |= cut.prefixed(f"histories.{h}", cut.list_arrays(column))
-        return arrays | {"session_id": self.session_id, "close_ms": self.close_ms, "first": self.first}
+        return arrays | {"session_id": self.session_id, "ready_ms": self.ready_ms, "first": self.first}
 
     @staticmethod
     def restore(arrays: cut.Arrays, num_histories: int) -> Clustered:
@@ -88,7 +96,7 @@ class Clustered:
             events=cut.event_batch(cut.under("events", arrays)),
             histories=tuple(cut.list_column(cut.under(f"histories.{h}", arrays)) for h in range(num_histories)),
             session_id=arrays["session_id"],
-            close_ms=arrays["close_ms"],
+            ready_ms=arrays["ready_ms"],
             first=arrays["first"],
         )
 
@@ -116,6 +124,15 @@ class Packer:
         rest = queue.slice(ends[-1], len(queue)) if ends else queue
         self.pending = rest if len(rest) else None
         return [batch for batches in sealed for batch in batches]
+
+    def erase(self, users: I64) -> int:
+        """Drop the samples of these users; returns how many there were."""
+        if self.pending is None:
+            return 0
+        left = np.flatnonzero(~np.isin(self.pending.events.user, users))
+        num_erased = len(self.pending) - len(left)
+        self.pending = self.pending.take(left) if len(left) else None
+        return num_erased
 
     def flush(self) -> list[MiniBatch]:
         """Seal what is left."""
@@ -153,7 +170,7 @@ class Packer:
         return MiniBatch(
             partition=self._partition,
             sequence=self.next_sequence,
-            watermark_ms=int(samples.close_ms[-1]),
+            watermark_ms=int(samples.ready_ms[-1]),
             fingerprint=self._fingerprint,
             lineage=Lineage(
                 offset=events.offset,

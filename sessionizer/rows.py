@@ -3,7 +3,7 @@
 Owns the columns of held events: a few that the windower works on, one array each, and the rest (features, labels,
 lineage) as the column chunks in which they arrived. Never judges events.
 
-Shape suffixes: R rows, N events, H histories.
+Shape suffixes: R rows, N events, T labels, H histories.
 """
 
 from __future__ import annotations
@@ -13,20 +13,40 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer.waiting import OPEN
 from streams.events.event import EventBatch
+from streams.events.label_rules import positive
 from streams.events.schema import EventKind, EventSchema
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 ROW_KEYS: Final = np.dtype(
-    [("time", "i8"), ("id", "u8"), ("user", "i8"), ("offset", "i8"), ("next", "i4"), ("spare", "i4")]
+    [
+        ("time", "i8"),
+        ("id", "u8"),
+        ("user", "i8"),
+        ("offset", "i8"),
+        ("impression", "u8"),  # what an outcome is joined by
+        ("ripe_ms", "i8"),  # event time from which on nothing changes its labels
+        ("next", "i4"),  # the next row of its session
+        ("slot", "i4"),  # place of its session among those that wait; OPEN or LEFT
+        ("kind", "i8"),
+    ]
 )
-"""What the windower needs of a held row (`next`: the next one of its session); the rest of it is payload."""
+"""What the kernels need of a held row; the rest of it is payload."""
 
 _FREE: Final = -1
 _SMALLEST: Final = 1024
-_KEY_COLUMNS: Final = {"time": "event_time_ms", "id": "event_id", "user": "user", "offset": "offset"}
+_KEY_COLUMNS: Final = {
+    "time": "event_time_ms",
+    "id": "event_id",
+    "user": "user",
+    "offset": "offset",
+    "impression": "impression",
+    "kind": "kind",
+}
+_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips")
 
 
 class Rows:
@@ -34,10 +54,13 @@ class Rows:
 
     def __init__(self, schema: EventSchema) -> None:
         names = [label.name for label in schema.labels]
+        self._labels = schema.labels
         self._enters = [names.index(h.label) if h.label is not None else None for h in schema.histories]
         num_histories = len(schema.histories)
         self.keys = np.zeros(0, ROW_KEYS)
         self.items = np.zeros(0, np.int64)
+        self.labels = np.zeros((0, len(names)), np.float32)
+        """[R, T], what has been said of the labels so far (`label_rules`)."""
         self.enters = np.zeros((0, num_histories), np.bool_)
         """[R, H], whether the row's item enters the history."""
         self.ends = np.zeros((0, num_histories), np.int64)
@@ -53,6 +76,8 @@ class Rows:
         self._chunks: dict[int, EventBatch] = {}
         self._num_live: dict[int, int] = {}
         self._next_chunk = 0
+        self.num_outcomes = 0
+        """Held rows that are outcomes; all others are samples."""
 
     def __len__(self) -> int:
         return len(self.keys) - len(self._names)
@@ -75,12 +100,15 @@ class Rows:
             return
         for field, column in _KEY_COLUMNS.items():
             self.keys[field][names] = getattr(events, column)
+        self.keys["slot"][names] = OPEN
         self.items[names] = events.item
-        labelled = events.kind == EventKind.LABELLED
+        self.labels[names] = events.labels
+        outcomes = events.kind == EventKind.OUTCOME
+        self.num_outcomes += int(np.count_nonzero(outcomes))
         for h, label in enumerate(self._enters):
-            # An impression's label is not known yet; its item enters a history of liked items by its outcome.
-            positive = np.ones(len(events), np.bool_) if label is None else labelled & (events.labels[:, label] >= 0.5)
-            self.enters[names, h] = positive
+            # An impression says nothing yet: its item enters a history of liked items by its outcome, at its time.
+            said = None if label is None else positive(self._labels[label], events.labels[:, label])
+            self.enters[names, h] = ~outcomes if said is None else said
         self._chunk[names], self._place[names] = self._next_chunk, np.arange(len(names))
         self._chunks[self._next_chunk], self._num_live[self._next_chunk] = events, len(names)
         self._next_chunk += 1
@@ -100,6 +128,9 @@ class Rows:
 
     def free(self, names: I32) -> None:
         """Forget these rows."""
+        if not len(names):
+            return
+        self.num_outcomes -= int(np.count_nonzero(self.keys["kind"][names] == EventKind.OUTCOME))
         chunks, counts = np.unique(self._chunk[names], return_counts=True)
         for chunk, count in zip(chunks.tolist(), counts.tolist(), strict=True):
             self._num_live[chunk] -= count
@@ -131,7 +162,7 @@ class Rows:
 
     def _grow(self, by: int) -> None:
         old = len(self.keys)
-        for name in ("keys", "items", "enters", "ends", "tips", "_chunk", "_place"):
+        for name in (*_ARRAYS, "_chunk", "_place"):
             array = getattr(self, name)
             more = np.zeros((by, *array.shape[1:]), array.dtype)
             setattr(self, name, np.concatenate([array, more]))
@@ -140,8 +171,7 @@ class Rows:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """State for a cut, all but the chunks: `held` has those."""
-        names = ("keys", "items", "enters", "ends", "tips")
-        return {name: getattr(self, name) for name in names} | {"live": self.live}
+        return {name: getattr(self, name) for name in _ARRAYS} | {"live": self.live}
 
     @property
     def held(self) -> EventBatch | None:
@@ -150,9 +180,10 @@ class Rows:
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]], held: EventBatch | None) -> None:
         """State from a cut."""
-        for name in ("keys", "items", "enters", "ends", "tips"):
+        for name in _ARRAYS:
             setattr(self, name, arrays[name].copy())
         live = arrays["live"]
+        self.num_outcomes = int(np.count_nonzero(self.keys["kind"][live] == EventKind.OUTCOME))
         self._chunk = np.full(len(self.keys), _FREE, np.int32)
         self._place = np.zeros(len(self.keys), np.int32)
         if held is not None:

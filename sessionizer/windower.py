@@ -1,15 +1,19 @@
-"""Windower: events of one partition in event-time order → sessions, and the rows of those that closed.
+"""Windower: events of one partition in event-time order → sessions, and the rows of those that may leave.
 
 Owns users, sessions and what each sample may see of its user's history. Sees only complete event time (arrivals
 released by the watermark), so sessions never merge and never reopen. Never looks at features.
 
 The rules, in order of (event time, event id):
-1. A session whose last event is at least `gap_ms` old closes; close_ms = last + gap.
-2. An event joins its user's session, unless that part is full (`max_samples`) or old (`max_age_ms`): then the part is
-   cut off, close_ms = event time + 1, and the event starts the next part of the same session.
-3. With more than `max_held_samples` samples open, the session longest silent leaves as a part, close_ms likewise.
+1. A session whose last sample is at least `gap_ms` old closes; close_ms = last + gap.
+2. A sample joins its user's session, unless that part is full (`max_samples`) or old (`max_age_ms`): then the part is
+   cut off, close_ms = event time + 1, and the sample starts the next part of the same session.
+3. What is closed leaves when all its samples are ripe (`join`): ready_ms, at least close_ms.
+4. With more than `max_held_samples` samples held, the closed session that would be ready first leaves at once; if
+   none waits, the open one longest silent leaves as a part. ready_ms = event time + 1 likewise.
+5. An outcome opens and prolongs no session. It acts when event time has passed it by `early_ms`: on the labels of its
+   impression, and by its item on the histories that hold what was positive.
 
-Open sessions form a list in order of their last event, so rules 1 and 3 look at its head only.
+Open sessions form a list in order of their last sample, so rules 1 and 4 look at its head only.
 """
 
 from __future__ import annotations
@@ -25,7 +29,10 @@ from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
 from sessionizer.hash_table import MIN_SIZE, Table, mix64, probe, rebuild
 from sessionizer.history import CHAIN, NONE, Histories
+from sessionizer.join import IMPRESSION, OUTCOME, Joins, expect, leave, meet
 from sessionizer.rows import Rows
+from sessionizer.waiting import CLOSING, Waiting, first_ready, take_out, wait
+from streams.events.ids import NO_ID
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -34,8 +41,9 @@ _INDEX = np.dtype([("key", "i8"), ("slot", "i4"), ("used", "i4")])
 _USER = np.dtype(
     [
         ("user", "i8"),
-        ("first_ms", "i8"),  # first event of the open part
-        ("last_ms", "i8"),  # last event of the session; MIN_MS: none in this epoch
+        ("first_ms", "i8"),  # first sample of the open part
+        ("last_ms", "i8"),  # last sample of the session; MIN_MS: none in this epoch
+        ("ripe_ms", "i8"),  # when the last sample of the open part is ripe at the latest
         ("visible_ms", "i8"),  # entries with a smaller time are visible
         ("session_id", "u8"),
         ("head", "i4"),  # rows of the open part, linked by `next`
@@ -43,107 +51,170 @@ _USER = np.dtype(
         ("size", "i4"),
         ("newer", "i4"),  # neighbours in the list of open sessions
         ("older", "i4"),
+        ("waiting_head", "i4"),  # closings of the user that wait, in order of time
+        ("waiting_tail", "i4"),
         ("spare", "i4"),
     ]
 )
-_LIST = np.dtype([("oldest", "i8"), ("newest", "i8"), ("num_open", "i8"), ("num_samples", "i8"), ("num_users", "i8")])
-CLOSING = np.dtype(
+_BOOK = np.dtype(
     [
-        ("close_ms", "i8"),
-        ("user", "i8"),
-        ("first_ms", "i8"),
-        ("first_id", "u8"),
-        ("session_id", "u8"),
-        ("slot", "i4"),
-        ("head", "i4"),
-        ("size", "i4"),
-        ("cut", "i4"),  # 1: a cap cut it off before its session ended
+        ("oldest", "i8"),  # ends of the list of open sessions
+        ("newest", "i8"),
+        ("num_open", "i8"),
+        ("num_samples", "i8"),  # in open and waiting sessions
+        ("num_users", "i8"),
+        ("num_pending", "i8"),  # outcomes that have still to act
+        ("num_acted", "i8"),  # of these, done in this call
+        ("num_closings", "i8"),  # of this call
     ]
 )
 
 
 @nb.njit(cache=True, nogil=True)
-def _unlink(users: Any, order: Any, s: Any) -> None:
+def _unlink(users: Any, book: Any, s: Any) -> None:
     older, newer = users[s].older, users[s].newer
     if older != NONE:
         users[older].newer = newer
     else:
-        order[0].oldest = newer
+        book[0].oldest = newer
     if newer != NONE:
         users[newer].older = older
     else:
-        order[0].newest = older
-    order[0].num_open -= 1
+        book[0].newest = older
+    book[0].num_open -= 1
 
 
 @nb.njit(cache=True, nogil=True)
-def _link(users: Any, order: Any, s: Any) -> None:
-    newest = order[0].newest
+def _link(users: Any, book: Any, s: Any) -> None:
+    newest = book[0].newest
     users[s].older, users[s].newer = newest, NONE
     if newest != NONE:
         users[newest].newer = s
     else:
-        order[0].oldest = s
-    order[0].newest = s
-    order[0].num_open += 1
+        book[0].oldest = s
+    book[0].newest = s
+    book[0].num_open += 1
 
 
 @nb.njit(cache=True, nogil=True)
-def _close(users: Any, order: Any, keys: Any, s: Any, close_ms: Any, cut: Any, closings: Any, num: Any) -> Any:
-    """Move the open part of a user to `closings`; the session itself goes on if more comes within the gap."""
-    closing, user = closings[num], users[s]
-    closing.close_ms, closing.user, closing.first_ms = close_ms, user.user, user.first_ms
-    closing.first_id, closing.session_id = keys[user.head].id, user.session_id
-    closing.slot, closing.head, closing.size, closing.cut = s, user.head, user.size, cut
-    order[0].num_samples -= user.size
+def _send(state: Any, keys: Any, closings: Any) -> None:
+    """The closing that was just written leaves."""
+    book, joining = state[2], state[4]
+    known, counts, limits = joining[0], joining[1], joining[4]
+    closing = closings[book[0].num_closings]
+    book[0].num_closings += 1
+    book[0].num_samples -= closing.size
+    if counts[0].num_known > 0:
+        r = closing.head
+        for _ in range(closing.size):
+            leave(known, keys, r, keys[r].time + limits[0] + limits[1])
+            r = keys[r].next
+
+
+@nb.njit(cache=True, nogil=True)
+def _close(state: Any, keys: Any, s: Any, close_ms: Any, cut: Any, now_ms: Any, closings: Any) -> None:
+    """End the open part of a user: it leaves if all of it is ripe now, else it waits."""
+    users, book, room, joining = state[1], state[2], state[3], state[4]
+    closing, user = closings[book[0].num_closings], users[s]
+    ripe_ms = user.ripe_ms
+    if joining[4][2]:  # Outcomes may have settled some of its samples.
+        ripe_ms, r = MIN_MS, user.head
+        for _ in range(user.size):
+            ripe_ms, r = max(ripe_ms, keys[r].ripe_ms), keys[r].next
+    closing.close_ms, closing.ready_ms, closing.cut = close_ms, max(close_ms, ripe_ms), cut
+    closing.user, closing.session_id, closing.slot = user.user, user.session_id, s
+    closing.first_ms, closing.first_id = user.first_ms, keys[user.head].id
+    closing.head, closing.size = user.head, user.size
     user.size = 0
-    _unlink(users, order, s)
-    return num + 1
+    _unlink(users, book, s)
+    if closing.ready_ms <= now_ms:
+        _send(state, keys, closings)
+    else:
+        wait(room, users, keys, closing)
 
 
 @nb.njit(cache=True, nogil=True)
-def _expire(users: Any, order: Any, keys: Any, now_ms: Any, gap_ms: Any, closings: Any, num: Any) -> Any:
-    while order[0].oldest != NONE and users[order[0].oldest].last_ms + gap_ms <= now_ms:
-        s = order[0].oldest
-        num = _close(users, order, keys, s, users[s].last_ms + gap_ms, 0, closings, num)
-    return num
+def _pass(state: Any, keys: Any, now_ms: Any, gap_ms: Any, closings: Any) -> None:
+    """Event time reaches `now_ms`: close what is over, send what is ready."""
+    users, book, room = state[1], state[2], state[3]
+    while book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= now_ms:
+        s = book[0].oldest
+        _close(state, keys, s, users[s].last_ms + gap_ms, 0, now_ms, closings)
+    if room[3][0].num_waiting > 0:
+        place = first_ready(room)
+        while place != NONE and room[0][place].ready_ms <= now_ms:
+            closings[book[0].num_closings] = room[0][place]
+            take_out(room, users, place)
+            _send(state, keys, closings)
+            place = first_ready(room)
 
 
 @nb.njit(cache=True, nogil=True)
-def _slot_of(index: Any, users: Any, chains: Any, order: Any, user: Any) -> Any:
+def _evict(state: Any, keys: Any, t: Any, closings: Any) -> None:
+    """One session leaves early, because too many samples are held."""
+    users, book, room = state[1], state[2], state[3]
+    place = first_ready(room)
+    if place == NONE:
+        s = book[0].oldest
+        users[s].ripe_ms = MIN_MS
+        _close(state, keys, s, t + 1, 1, MAX_MS, closings)
+        return
+    closing = closings[book[0].num_closings]
+    closings[book[0].num_closings] = room[0][place]
+    closing.ready_ms, closing.cut = t + 1, 1
+    take_out(room, users, place)
+    _send(state, keys, closings)
+
+
+@nb.njit(cache=True, nogil=True)
+def _slot_of(state: Any, chains: Any, user: Any) -> Any:
+    index, users, book = state[0], state[1], state[2]
     at = probe(index, user)
     if index[at].used == 0:
-        slot = order[0].num_users
-        order[0].num_users += 1
+        slot = book[0].num_users
+        book[0].num_users += 1
         index[at].key, index[at].slot, index[at].used = user, slot, 1
-        users[slot].user, users[slot].last_ms, users[slot].visible_ms, users[slot].size = user, MIN_MS, MIN_MS, 0
+        new = users[slot]
+        new.user, new.last_ms, new.visible_ms, new.size = user, MIN_MS, MIN_MS, 0
+        new.waiting_head = new.waiting_tail = NONE
         history.start(chains, slot)
     return index[at].slot
 
 
 @nb.njit(cache=True, nogil=True)
-def _join(users: Any, order: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> None:
+def _join(users: Any, book: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> None:
     """Add a row to its user's open part, opening a part, or a session, where there is none."""
     user, t = users[s], keys[r].time
     if user.size == 0:
         if user.last_ms == MIN_MS or t - user.last_ms >= gap_ms:
             user.session_id = mix64(mix64(np.uint64(keys[r].user)) ^ keys[r].id)
-        user.first_ms, user.head = t, r
+        user.first_ms, user.ripe_ms, user.head = t, MIN_MS, r
     else:
         keys[user.tail].next = r
-        _unlink(users, order, s)
+        _unlink(users, book, s)
     keys[r].next = NONE
     user.tail, user.last_ms = r, t
+    user.ripe_ms = max(user.ripe_ms, keys[r].ripe_ms)
     user.size += 1
-    order[0].num_samples += 1
-    _link(users, order, s)
+    book[0].num_samples += 1
+    _link(users, book, s)
 
 
 @nb.njit(cache=True, nogil=True)
-def _see(users: Any, s: Any, rows: Any, r: Any, book: Any) -> None:
+def _enter(rows: Any, users: Any, s: Any, r: Any, item: Any, lore: Any) -> None:
+    """A row's item enters the histories of its user, for samples that come later."""
+    enters_RH = rows[3]
+    entries, free, num_free, chains, last = lore
+    for h in range(len(last)):
+        if enters_RH[r, h]:
+            num_free[0] = history.append(entries, free, num_free[0], chains[s, h], item, last[h])
+
+
+@nb.njit(cache=True, nogil=True)
+def _see(users: Any, s: Any, rows: Any, r: Any, lore: Any) -> None:
     """Give the row its view of the history, then add its item for those that come later."""
-    keys, items, enters_RH, ends_RH, tips_RH = rows
-    entries, free, num_free, chains, last = book
+    keys, items, ends_RH, tips_RH = rows[0], rows[1], rows[4], rows[5]
+    entries, free, num_free, chains, last = lore
     t = keys[r].time
     if t < users[s].visible_ms:
         num_free[0] = history.forget(entries, free, num_free[0], chains, s)
@@ -151,28 +222,80 @@ def _see(users: Any, s: Any, rows: Any, r: Any, book: Any) -> None:
         history.show(chains, s)
         users[s].visible_ms = t
     history.remember(chains, s, last, ends_RH, tips_RH, r)
-    for h in range(len(last)):
-        if enters_RH[r, h]:
-            num_free[0] = history.append(entries, free, num_free[0], chains[s, h], items[r], last[h])
+    _enter(rows, users, s, r, items[r], lore)
 
 
 @nb.njit(cache=True, nogil=True)
-def _assign(released: Any, rows: Any, sessions: Any, book: Any, limits: Any, closings: Any) -> Any:
-    keys, (index, users, order) = rows[0], sessions
+def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms: Any, closings: Any) -> None:
+    """Outcomes whose time, moved on by `early_ms`, is before `before_ms` act, each at its own moment."""
+    users, book, room, joining = state[1], state[2], state[3], state[4]
+    keys, items, labels_RT = rows[0], rows[1], rows[2]
+    entries, free, num_free, chains, _last = lore
+    early_ms = joining[4][1]
+    while book[0].num_acted < book[0].num_pending and keys[pending[book[0].num_acted]].time + early_ms < before_ms:
+        o = pending[book[0].num_acted]
+        book[0].num_acted += 1
+        now_ms = keys[o].time + early_ms
+        _pass(state, keys, now_ms, gap_ms, closings)
+        item, found = meet(joining, keys, labels_RT, o, room)
+        if items[o] != NO_ID:
+            item, found = items[o], True
+        if found:
+            s = _slot_of(state, chains, keys[o].user)
+            if now_ms < users[s].visible_ms:
+                num_free[0] = history.forget(entries, free, num_free[0], chains, s)
+            _enter(rows, users, s, o, item, lore)
+
+
+@nb.njit(cache=True, nogil=True)
+def _advance(
+    released: Any, rows: Any, state: Any, lore: Any, pending: Any, limits: Any, watermark_ms: Any, closings: Any
+) -> None:
+    keys, items = rows[0], rows[1]
+    users, book, joining = state[1], state[2], state[4]
     gap_ms, max_samples, max_age_ms, max_held = limits
-    num = 0
-    for i in range(len(released)):
-        r = released[i]
+    window_ms, early_ms = joining[4][0], joining[4][1]
+    for r in released:
         t = keys[r].time
-        num = _expire(users, order, keys, t, gap_ms, closings, num)
-        s = _slot_of(index, users, book[3], order, keys[r].user)
+        if keys[r].kind == OUTCOME:
+            pending[book[0].num_pending] = r
+            book[0].num_pending += 1
+            continue
+        _act(state, rows, lore, pending, t, gap_ms, closings)
+        _pass(state, keys, t, gap_ms, closings)
+        s = _slot_of(state, lore[3], keys[r].user)
         if users[s].size >= max_samples or (users[s].size > 0 and t - users[s].first_ms >= max_age_ms):
-            num = _close(users, order, keys, s, t + 1, 1, closings, num)
-        _see(users, s, rows, r, book)
-        _join(users, order, keys, s, r, gap_ms)
-        if order[0].num_samples > max_held:
-            num = _close(users, order, keys, order[0].oldest, t + 1, 1, closings, num)
-    return num
+            _close(state, keys, s, t + 1, 1, t + 1, closings)
+        keys[r].ripe_ms = t
+        if keys[r].kind == IMPRESSION:
+            keys[r].ripe_ms = t + window_ms + early_ms
+            expect(joining[0], joining[1], keys, items, r)
+        _see(users, s, rows, r, lore)
+        _join(users, book, keys, s, r, gap_ms)
+        if book[0].num_samples > max_held:
+            _evict(state, keys, t, closings)
+    _act(state, rows, lore, pending, watermark_ms, gap_ms, closings)
+    _pass(state, keys, watermark_ms, gap_ms, closings)
+
+
+@nb.njit(cache=True, nogil=True)
+def _erase(erased: Any, state: Any, lore: Any) -> None:
+    index, users, book, room = state[0], state[1], state[2], state[3]
+    entries, free, num_free, chains, _last = lore
+    for user in erased:
+        at = probe(index, user)
+        if index[at].used == 0:
+            continue
+        s = index[at].slot
+        if users[s].size > 0:
+            book[0].num_samples -= users[s].size
+            users[s].size = 0
+            _unlink(users, book, s)
+        while users[s].waiting_head != NONE:
+            book[0].num_samples -= room[0][users[s].waiting_head].size
+            take_out(room, users, users[s].waiting_head)
+        num_free[0] = history.forget(entries, free, num_free[0], chains, s)
+        users[s].last_ms = MIN_MS
 
 
 @nb.njit(cache=True, nogil=True)
@@ -189,49 +312,63 @@ def _walk(heads: Any, sizes: Any, keys: Any, rows: Any) -> None:
 class Windower:
     """Users and sessions of one partition."""
 
-    def __init__(self, config: SessionConfig, histories: Histories) -> None:
+    def __init__(self, config: SessionConfig, histories: Histories, joins: Joins) -> None:
         self._config = config
         self._histories = histories
+        self._joins = joins
+        self._waiting = Waiting()
         self._index: Table = np.zeros(MIN_SIZE, _INDEX)
         self._users = np.zeros(MIN_SIZE, _USER)
         self._chains = np.zeros((MIN_SIZE, len(histories.last)), CHAIN)
-        self._order = np.array([(NONE, NONE, 0, 0, 0)], _LIST)
+        self._book = np.array([(NONE, NONE, 0, 0, 0, 0, 0, 0)], _BOOK)
+        self._pending = np.zeros(0, np.int32)
 
     @property
     def num_open_sessions(self) -> int:
         """Parts of sessions that may still grow."""
-        return int(self._order[0]["num_open"])
+        return int(self._book[0]["num_open"])
+
+    @property
+    def num_waiting_sessions(self) -> int:
+        """Parts of sessions that are over and wait for their labels."""
+        return self._waiting.num_waiting
 
     @property
     def num_samples(self) -> int:
         """Samples in them."""
-        return int(self._order[0]["num_samples"])
+        return int(self._book[0]["num_samples"])
 
     def advance(self, released: I32, rows: Rows, watermark_ms: int) -> npt.NDArray[np.void]:
-        """Assign released rows, close what the watermark has passed; CLOSING records in packing order.
+        """Take in released rows and let event time reach the watermark; CLOSING records in packing order.
 
-        Packing order is (close_ms, user, first event). Every closing of one call has a close_ms in (watermark of
-        the call before, watermark_ms], so the order over all calls does not depend on how they were divided.
+        Packing order is (ready_ms, user, first event). Every closing of one call has a ready_ms in (watermark of
+        the call before, watermark_ms], so the order over all calls does not depend on how they were divided. Rows of
+        outcomes that have acted are freed.
         """
-        self._make_room(len(released))
-        closings = np.empty(self.num_open_sessions + 3 * len(released), CLOSING)
-        c, book = self._config, self._histories
-        num = _assign(
+        self._make_room(len(released), watermark_ms)
+        closings = np.empty(self.num_open_sessions + self.num_waiting_sessions + 3 * len(released) + 1, CLOSING)
+        c, book = self._config, self._book[0]
+        _advance(
             released,
-            (rows.keys, rows.items, rows.enters, rows.ends, rows.tips),
-            (self._index, self._users, self._order),
-            (book.entries, book.free, book.num_free, self._chains, book.last),
+            (rows.keys, rows.items, rows.labels, rows.enters, rows.ends, rows.tips),
+            self._state,
+            self._lore,
+            self._pending,
             (c.gap_ms, c.max_samples, c.max_age_ms, c.max_held_samples),
+            watermark_ms,
             closings,
         )
-        num = _expire(self._users, self._order, rows.keys, watermark_ms, c.gap_ms, closings, num)
-        done = closings[:num]
-        return done[np.lexsort((done["first_id"], done["first_ms"], done["user"], done["close_ms"]))]
+        done = closings[: book["num_closings"]]
+        rows.free(self._pending[: book["num_acted"]].copy())
+        self._pending = self._pending[book["num_acted"] : book["num_pending"]]
+        self._book["num_pending"], self._book["num_acted"], self._book["num_closings"] = len(self._pending), 0, 0
+        return done[np.lexsort((done["first_id"], done["first_ms"], done["user"], done["ready_ms"]))]
 
     def end_epoch(self, released: I32, rows: Rows) -> npt.NDArray[np.void]:
-        """Assign released rows and close every session; what comes later starts new ones."""
+        """Take in released rows and send off every session; what comes later starts new ones."""
         closings = self.advance(released, rows, MAX_MS)
         self._users["last_ms"] = MIN_MS
+        self._joins.end_epoch()
         return closings
 
     def rows_of(self, closings: npt.NDArray[np.void], rows: Rows) -> I32:
@@ -242,27 +379,52 @@ class Windower:
 
     def release(self, closings: npt.NDArray[np.void], rows: Rows) -> None:
         """The histories of these closings have been read: stop holding on to their entries."""
-        history.repin(self._chains, self._users, self._histories.last, closings["slot"], rows.ends)
+        waiting_heads = self._waiting.table["head"]
+        history.repin(self._chains, self._users, self._histories.last, closings["slot"], rows.ends, waiting_heads)
 
-    def _make_room(self, n: int) -> None:
-        self._histories.make_room(n)
-        num_users = int(self._order[0]["num_users"])
-        if num_users + n > len(self._users):
-            room = num_users + 2 * n
+    def erase(self, users: I64, marked: npt.NDArray[np.bool_]) -> None:
+        """Forget all that is known of these users; `marked` tells which rows are theirs."""
+        _erase(users, self._state, self._lore)
+        self._pending = self._pending[~marked[self._pending]]
+        self._book["num_pending"] = len(self._pending)
+        self._joins.erase(users)
+
+    @property
+    def _state(self) -> tuple[Any, ...]:
+        room, joining = self._waiting.arrays_of_kernels, self._joins.arrays_of_kernels
+        return self._index, self._users, self._book, room, joining
+
+    @property
+    def _lore(self) -> tuple[Any, ...]:
+        lore = self._histories
+        return lore.entries, lore.free, lore.num_free, self._chains, lore.last
+
+    def _make_room(self, n: int, watermark_ms: int) -> None:
+        num_pending = len(self._pending)
+        self._histories.make_room(n + num_pending)
+        self._joins.make_room(n, watermark_ms)
+        self._waiting.make_room(self.num_open_sessions + n, n + num_pending)
+        self._pending = np.concatenate([self._pending, np.empty(n, np.int32)])
+        num_users, more = int(self._book[0]["num_users"]), n + num_pending
+        if num_users + more > len(self._users):
+            room = num_users + 2 * more
             self._users = np.concatenate([self._users, np.zeros(room, _USER)])
             self._chains = np.concatenate([self._chains, np.zeros((room, self._chains.shape[1]), CHAIN)])
-        if 2 * (num_users + n) > len(self._index):
-            self._index = rebuild(self._index, self._index["used"] == 1, room_for=num_users + 2 * n)
+        if 2 * (num_users + more) > len(self._index):
+            self._index = rebuild(self._index, self._index["used"] == 1, room_for=num_users + 2 * more)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """State for a cut."""
-        n = int(self._order[0]["num_users"])
-        return {"users": self._users[:n], "chains": self._chains[:n], "order": self._order}
+        n = int(self._book[0]["num_users"])
+        own = {"users": self._users[:n], "chains": self._chains[:n], "book": self._book, "pending": self._pending}
+        waiting = {f"waiting_{name}": array for name, array in self._waiting.arrays().items()}
+        return own | waiting
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """State from a cut."""
-        self._order = arrays["order"].copy()
+        self._book, self._pending = arrays["book"].copy(), arrays["pending"]
         self._users, self._chains = arrays["users"].copy(), arrays["chains"].copy()
+        self._waiting.restore({name: arrays[f"waiting_{name}"] for name in ("table", "free")})
         index = np.zeros(len(self._users), _INDEX)
         index["key"], index["slot"], index["used"] = self._users["user"], np.arange(len(index)), 1
         self._index = rebuild(index, np.ones(len(index), np.bool_), room_for=len(index))

@@ -65,7 +65,7 @@ class EventBatch:
     appended_ms: I64
     """[N], wall clock when the producer appended the record; -1 where it does not say."""
     labels: F32
-    """[N, T], 0 or 1."""
+    """[N, T], what the event says of each label (`label_rules`): NaN where it says nothing."""
     dense: F32
     """[N, K]."""
     ids: I64

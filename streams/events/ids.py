@@ -1,6 +1,6 @@
 """From the values of JSON fields to the 64-bit numbers that the rest of recd works with. Stable for ever.
 
-Owns four rules, each a function of the value alone:
+Owns five rules, each a function of the value alone:
 
 feature id   an integer is itself (it must fit int64); true and false are 1 and 0; a float without a fraction is
              that integer; a string is `xxh3_64` of its UTF-8, as a signed integer. "42" is a string.
@@ -9,6 +9,7 @@ user id      the user's text, because that text is the key of the topic and a to
              "42" and the key b"42" are one user, as they already are to Kafka.
 event id     one field that is an integer in 0..2^64-1 is itself; anything else is the unsigned hash of the texts
              of all its fields, joined so that ("a", "bc") and ("ab", "c") differ.
+pair id      user and item mixed: what stands for an event id where an outcome names no impression.
 text         what a scalar looks like when it has to be text: "42" for 42 and for 42.0, "true" for true.
 
 Never reads a message.
@@ -19,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from streams.errors import PoisonError, Reason
@@ -103,6 +106,19 @@ def event_id(parts: Sequence[Scalar]) -> int:
 def _escaped(text: str) -> str:
     # The separator cannot occur in what is joined, so no two lists of texts join to the same string.
     return text.replace("\\", "\\\\").replace(SEPARATOR, "\\s") if SEPARATOR in text or "\\" in text else text
+
+
+def pair_id(user: npt.NDArray[np.int64], item: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """[N] users and items to one unsigned number each."""
+    return mixed(mixed(user.astype(np.uint64)) ^ item.astype(np.uint64))
+
+
+def mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """[N], each number as one whose every bit depends on every bit of it; SplitMix64, with its wrapping sums."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def tombstone_id(partition: int, offset: int) -> int:

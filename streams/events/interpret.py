@@ -6,7 +6,7 @@ for a message does not depend on its neighbours. Never parses, and never judges 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,7 +18,8 @@ from streams.errors import PoisonError, Reason
 from streams.events.columns import Verdicts, number
 from streams.events.event import F32, I64, EventBatch, ListColumn
 from streams.events.fields import Fields
-from streams.events.ids import NO_ID, Scalar, feature_id, text_of, tombstone_id, user_id, user_of_key
+from streams.events.ids import NO_ID, Scalar, feature_id, pair_id, text_of, tombstone_id, user_id, user_of_key
+from streams.events.label_rules import says
 from streams.events.reader import Messages, Reader
 from streams.events.record import Record
 from streams.events.schema import EventKind, EventSchema, KindName, Label
@@ -28,12 +29,6 @@ _KINDS: Final[dict[KindName, EventKind]] = {
     "impression": EventKind.IMPRESSION,
     "outcome": EventKind.OUTCOME,
     "labelled": EventKind.LABELLED,
-}
-_TEST: Final[dict[str, Callable[[Any, float], Any]]] = {
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "eq": np.equal,
-    "value": np.equal,
 }
 
 
@@ -55,8 +50,11 @@ class Interpreter:
         event_id = reader.event_ids(roles.event_id, everywhere)
         samples = np.flatnonzero((kind == EventKind.IMPRESSION) | (kind == EventKind.LABELLED))
         outcomes = np.flatnonzero(kind == EventKind.OUTCOME)
+        item = self._items(reader, samples, outcomes)
         impression = event_id.copy()
-        if roles.impression is not None and len(outcomes):
+        if roles.join == "user_item":
+            impression = pair_id(user, item)
+        elif roles.impression is not None and len(outcomes):
             impression[outcomes] = reader.event_ids([roles.impression], outcomes)
         return EventBatch(
             offset=offset,
@@ -64,7 +62,7 @@ class Interpreter:
             event_id=event_id,
             content_hash=messages.content_hash,
             user=user,
-            item=_spread(reader.ids(roles.item, feature_id, samples), samples, len(kind), NO_ID),
+            item=item,
             kind=kind,
             impression=impression,
             appended_ms=appended_ms,
@@ -102,7 +100,7 @@ class Interpreter:
             kind=np.full(num, EventKind.TOMBSTONE, dtype=np.uint8),
             impression=event_id,
             appended_ms=appended_ms,
-            labels=np.zeros((num, len(schema.labels)), dtype=np.float32),
+            labels=np.full((num, len(schema.labels)), np.nan, dtype=np.float32),
             dense=np.zeros((num, len(schema.dense)), dtype=np.float32),
             ids=np.full((num, sum(not feature.list for feature in schema.sparse)), NO_ID),
             lists=tuple(empty for feature in schema.sparse if feature.list),
@@ -122,11 +120,20 @@ class Interpreter:
             raise PoisonError(Reason.UNKNOWN_KIND, f"{text_of(value)[:40]!r} is none of event.kinds")
         return _KINDS[name]
 
+    def _items(self, reader: Reader, samples: I64, outcomes: I64) -> I64:
+        """Items of all messages; an outcome needs one only where it is found by it."""
+        field = self.schema.roles.item
+        items = _spread(reader.ids(field, feature_id, samples), samples, len(reader.messages), NO_ID)
+        if len(outcomes):
+            needed = self.schema.roles.join == "user_item"
+            items[outcomes] = reader.ids(field, feature_id if needed else _optional_id, outcomes)
+        return items
+
     def _labels(self, reader: Reader, kind: npt.NDArray[np.uint8]) -> F32:
-        labels = np.zeros((len(kind), len(self.schema.labels)), dtype=np.float32)
-        told = np.flatnonzero((kind == EventKind.OUTCOME) | (kind == EventKind.LABELLED))
+        labels = np.full((len(kind), len(self.schema.labels)), np.nan, dtype=np.float32)
+        telling = np.flatnonzero((kind == EventKind.OUTCOME) | (kind == EventKind.LABELLED))
         for column, label in enumerate(self.schema.labels):
-            labels[told, column] = _label(reader, label, told)
+            labels[telling, column] = _says(reader, label, telling)
         return labels
 
     def _dense(self, reader: Reader, samples: I64) -> F32:
@@ -150,20 +157,24 @@ class Interpreter:
         return ids
 
 
+_LARGEST_FLOAT: Final = float(np.finfo(np.float32).max)
 _ONE_EMPTY_ROW: Final = Jagged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
 
 
-def _label(reader: Reader, label: Label, which: I64) -> npt.NDArray[Any]:
-    """1 where the rule holds, 0 where it does not or the field is missing."""
+def _says(reader: Reader, label: Label, which: I64) -> npt.NDArray[Any]:
+    """What the chosen events say of a label (`label_rules`); NaN where its field is missing."""
     if label.rule == "in":
-        return reader.convert(label.field, lambda v: v is not None and text_of(v) in label.values, which, np.float32)
+        words = frozenset(label.values)
+        return reader.convert(label.field, lambda v: np.nan if v is None else text_of(v) in words, which, np.float32)
     # JSON knows no NaN, and `_number_or` lets none through: here it can only stand for a missing field.
     values = reader.numbers(label.field, partial(_number_or, default=np.nan), which)
     if label.rule == "value":
         neither = ~np.isnan(values) & (values != 0) & (values != 1)
         reader.reject_where(neither, which, PoisonError(Reason.WRONG_TYPE, "the label is neither 0 nor 1"), label.field)
-    holds: npt.NDArray[Any] = _TEST[label.rule](values, 1.0 if label.rule == "value" else label.threshold)
-    return holds
+    said = says(label, values)
+    too_large = PoisonError(Reason.NOT_FINITE, "the number is too large for float32")
+    reader.reject_where(np.abs(said) > _LARGEST_FLOAT, which, too_large, label.field)
+    return np.asarray(np.clip(said, -_LARGEST_FLOAT, _LARGEST_FLOAT))
 
 
 def _number_or(value: Scalar, default: float | None) -> float:

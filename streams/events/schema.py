@@ -19,6 +19,8 @@ TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 LabelRule = Literal["ge", "gt", "eq", "in", "value"]
 KindName = Literal["impression", "outcome", "labelled"]
 FormName = Literal["exact", "partial"]
+JoinKey = Literal["impression", "user_item"]
+CombineRule = Literal["any", "max", "last", "sum"]
 
 _YEAR_2015_MS: Final = 1_420_070_400_000
 _DAY_MS: Final = 86_400_000
@@ -61,6 +63,9 @@ class Roles:
     """Kind of every message when there is no kind field."""
     impression: str | None = None
     """Field by which an outcome refers to its impression's event id."""
+    join: JoinKey = "impression"
+    """impression: an outcome belongs to the impression that it names. user_item: it names none, and belongs to the
+    latest impression of its user and item."""
     earliest_ms: int = _YEAR_2015_MS
     """Event times before this are dead-lettered: most often a wrong unit. Inclusive."""
     max_future_ms: int = _DAY_MS
@@ -73,13 +78,21 @@ class Roles:
             raise ConfigError("event.kinds is set but event.kind names no field; set event.kind")
         if self.max_future_ms < 0:
             raise ConfigError("event.max_future_ms must not be negative")
-        outcomes = "outcome" in (self.kinds.values() if self.kind is not None else [self.default_kind])
-        if outcomes and self.impression is None:
+        if self.has_outcomes and self.impression is None and self.join == "impression":
             raise ConfigError(
-                "event.impression names no field, but there are outcomes; by what do they refer to theirs?"
+                "event.impression names no field, but there are outcomes; name the one by which they refer to theirs, "
+                'or set event.join = "user_item"'
             )
+        if self.impression is not None and self.join == "user_item":
+            raise ConfigError('event.impression is set, but event.join = "user_item" does not read it; remove one')
         if self.impression is not None and len(self.event_id) > 1:
             raise ConfigError("event.impression is one field, so event.event_id must be one too; join them upstream")
+
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether outcomes come in messages of their own."""
+        return "outcome" in (self.kinds.values() if self.kind is not None else [self.default_kind])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +111,16 @@ class Label:
     """Number that ge, gt and eq compare with."""
     values: tuple[str, ...] = ()
     """Strings that count as positive for the rule `in`."""
+    combine: CombineRule = "any"
+    """How several outcomes of one impression become one label. any: positive if one of them is. last: as the latest
+    one that says something. max, sum: of their numbers, before the rule (ge or gt) is applied."""
 
     def __post_init__(self) -> None:
+        if self.combine in {"max", "sum"} and self.rule not in {"ge", "gt"}:
+            raise ConfigError(
+                f"labels.{self.name}: combine = {self.combine!r} needs a rule that compares sizes; set rule to 'ge' "
+                "or 'gt', or combine to 'any' or 'last'"
+            )
         if self.rule == "in" and not self.values:
             raise ConfigError(f"labels.{self.name}: rule 'in' needs `values`")
 

@@ -13,8 +13,9 @@ import xxhash
 from streams.errors import ConfigError, Reason
 from streams.events.decode import Decoded, EventDecoder
 from streams.events.ids import NO_ID, hash_id, tombstone_id
+from streams.events.label_rules import finished
 from streams.events.outgoing import Addresser
-from streams.events.schema import EventKind, EventSchema, Label
+from streams.events.schema import CombineRule, EventKind, EventSchema, Label
 from tests.streams.events.records import NOW_MS, ROLES, SCHEMA, Rec, event, raw, rec
 
 DECODER = EventDecoder(SCHEMA)
@@ -144,7 +145,7 @@ def test_unknown_fields_are_ignored_and_missing_optional_ones_take_their_default
     events = one(rec(ctx=..., age=..., rating=..., bought=None, unheard_of={"deep": [1]})).events
     assert events.dense.tolist() == [[1.5, -1.0]]
     assert events.ids.tolist() == [[7, NO_ID]]
-    assert events.labels.tolist() == [[0.0, 0.0]]
+    assert np.isnan(events.labels).all()
     assert events.lists[1].per_event.to_lists() == [[]]
 
 
@@ -164,7 +165,7 @@ def test_an_impression_has_no_label_and_an_outcome_no_features() -> None:
     decoded = DECODER.decode([rec(0, kind="view"), rec(1, kind="click", id=2, of=1, price=..., seen=..., item=...)])
     events = decoded.events
     assert not decoded.rejected
-    assert events.labels.tolist() == [[0.0, 0.0], [1.0, 0.0]]
+    assert np.array_equal(events.labels, [[np.nan, np.nan], [1.0, 0.0]], equal_nan=True)
     assert events.impression.tolist() == [1, 1]
     assert events.item.tolist() == [7, NO_ID]
     assert events.ids.tolist() == [[7, 3], [NO_ID, NO_ID]]
@@ -215,7 +216,7 @@ def test_a_label_rule_of_words_reads_text() -> None:
     label = Label(name="good", field="verdict", rule="in", values=("yes", "1", "true"))
     decoder = EventDecoder(replace(SCHEMA, labels=(label,)))
     records = [rec(i, id=i, verdict=value) for i, value in enumerate(["yes", 1, True, "no", ..., 1.0])]
-    assert decoder.decode(records).events.labels[:, 0].tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    assert decoder.decode(records).events.labels[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, np.nan, 1.0], nan_ok=True)
 
 
 def test_several_fields_make_one_identity() -> None:
@@ -240,6 +241,38 @@ def test_a_field_cannot_be_a_list_and_a_value() -> None:
         EventDecoder(replace(SCHEMA, labels=(Label(name="odd", field="ctx"),)))
 
 
-def test_outcomes_need_a_field_that_refers_to_their_impression() -> None:
+def test_outcomes_need_a_field_that_refers_to_their_impression_or_are_found_by_user_and_item() -> None:
     with pytest.raises(ConfigError, match="names no field, but there are outcomes"):
         EventSchema(roles=replace(ROLES, impression=None), labels=SCHEMA.labels)
+    with pytest.raises(ConfigError, match="does not read it"):
+        EventSchema(roles=replace(ROLES, join="user_item"), labels=SCHEMA.labels)
+
+
+def test_an_outcome_without_a_name_for_its_impression_shares_a_number_with_it_by_user_and_item() -> None:
+    decoder = EventDecoder(replace(SCHEMA, roles=replace(ROLES, impression=None, join="user_item")))
+    records = [rec(0, kind="view"), rec(1, kind="click", id=2), rec(2, kind="click", id=3, item=8)]
+    first, second, other = decoder.decode(records).events.impression.tolist()
+    assert first == second != other
+    (rejected,) = decoder.decode([rec(0, kind="click", item=...)]).rejected
+    assert rejected.reason is Reason.MISSING_FIELD
+
+
+def test_an_outcome_may_say_which_item_it_is_about() -> None:
+    records = [rec(0, kind="click", of=9, item=8), rec(1, kind="click", id=2, of=9, item=...)]
+    assert DECODER.decode(records).events.item.tolist() == [8, NO_ID]
+
+
+@pytest.mark.parametrize("combine", ["max", "sum"])
+def test_labels_of_several_outcomes_together_keep_the_number_until_the_rule_is_applied(combine: CombineRule) -> None:
+    label = Label(name="watched", field="seconds", rule="ge", threshold=30.0, combine=combine)
+    decoder = EventDecoder(replace(SCHEMA, labels=(label,)))
+    said = decoder.decode([rec(0, seconds=12.5), rec(1, id=2), rec(2, id=3, seconds=30)]).events.labels
+    assert said[:, 0] == pytest.approx([12.5, np.nan, 30.0], nan_ok=True)
+    assert finished((label,), said).tolist() == [[0.0], [0.0], [1.0]]
+    (rejected,) = decoder.decode([rec(0, seconds=1e300)]).rejected
+    assert rejected.reason is Reason.NOT_FINITE
+
+
+def test_only_labels_that_compare_sizes_have_a_largest_one_or_a_sum() -> None:
+    with pytest.raises(ConfigError, match="labels.buy: combine = 'sum' needs a rule that compares sizes"):
+        Label(name="buy", field="bought", combine="sum")
