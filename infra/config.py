@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from infra.config_errors import located, readable
 from infra.config_layers import from_environment, from_file, from_flags, lay
 from infra.metrics import MetricsConfig
-from sessionizer.config import BatchConfig, SessionConfig, refuse_outcomes
+from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
@@ -66,6 +66,8 @@ class Config:
     """The network and its embedding tables."""
     session: SessionConfig = field(default_factory=SessionConfig)
     """When a session ends and how late an event may be."""
+    join: JoinConfig = field(default_factory=JoinConfig)
+    """How impressions get their labels from outcomes in messages of their own."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     """How sessions are packed into mini-batches."""
     worker: WorkerConfig = field(default_factory=WorkerConfig)
@@ -90,7 +92,6 @@ class Config:
     """Where a run keeps what is its own."""
 
     def __post_init__(self) -> None:
-        refuse_outcomes(self.schema)
         self.model.check_against(self.schema)
         if self.batch.max_bytes > self.topics.max_message_bytes:
             raise ConfigError(

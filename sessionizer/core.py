@@ -236,7 +236,7 @@ class PartitionCore:
 
     @property
     def label_delays(self) -> npt.NDArray[np.int64]:
-        """Outcomes by how long after their impression they happened: below 1 ms, below 2, below 4…"""
+        """Outcomes by how long after their impression they happened: below 1 ms, below 2, 4, 8 and so on."""
         return self._joins.delays
 
     def cut(self) -> bytes:
@@ -250,7 +250,7 @@ class PartitionCore:
             "next_sequence": self._packer.next_sequence,
             "epoch": self.epoch,
             "account": msgspec.to_builtins(self.account),
-            "held": self.held,
+            "held": len(self._rows) + len(self._packer),
             "histories": self._histories.fingerprint,
         }
         arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
@@ -297,12 +297,12 @@ class PartitionCore:
     def _check(self, header: dict[str, Any]) -> None:
         if header["version"] != _CUT_VERSION:
             raise ConfigError(
-                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that wrote "
-                "it, or choose another worker.app and mini-batch topic"
+                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that "
+                "wrote it, or choose another worker.app and mini-batch topic"
             )
         if header["fingerprint"] != self.fingerprint and header["held"]:
             raise ConfigError(
-                f"partition {self.partition} holds {header['held']} samples under another configuration of event, "
+                f"partition {self.partition} holds {header['held']} events under another configuration of event, "
                 "labels, features, histories, groups, session or batch; restore the old one, drain with an end mark "
                 "(`recd ingest --end`), then change it"
             )

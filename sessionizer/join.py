@@ -113,10 +113,10 @@ def _combine(sample_T: Any, outcome_T: Any, codes_T: Any) -> None:
 
 @nb.njit(cache=True, nogil=True)
 def _is_settled(sample_T: Any, settled_at_T: Any) -> Any:
+    settled = True
     for k in range(len(settled_at_T)):
-        if not sample_T[k] >= settled_at_T[k]:
-            return False
-    return True
+        settled = settled and sample_T[k] >= settled_at_T[k]
+    return settled
 
 
 class Joins:
@@ -129,7 +129,7 @@ class Joins:
         self._known: Table = np.zeros(MIN_SIZE, KNOWN)
         self._counts = np.zeros(1, COUNTS)
         self.delays = np.zeros(DELAY_BUCKETS, np.int64)
-        """Outcomes by how long after their impression they happened: below 1 ms, below 2, below 4…"""
+        """Outcomes by how long after their impression they happened: below 1 ms, below 2, 4, 8 and so on."""
 
     @property
     def arrays_of_kernels(self) -> tuple[Any, ...]:

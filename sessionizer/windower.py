@@ -201,7 +201,7 @@ def _join(users: Any, book: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> None
 
 
 @nb.njit(cache=True, nogil=True)
-def _enter(rows: Any, users: Any, s: Any, r: Any, item: Any, lore: Any) -> None:
+def _enter(rows: Any, s: Any, r: Any, item: Any, lore: Any) -> None:
     """A row's item enters the histories of its user, for samples that come later."""
     enters_RH = rows[3]
     entries, free, num_free, chains, last = lore
@@ -222,7 +222,7 @@ def _see(users: Any, s: Any, rows: Any, r: Any, lore: Any) -> None:
         history.show(chains, s)
         users[s].visible_ms = t
     history.remember(chains, s, last, ends_RH, tips_RH, r)
-    _enter(rows, users, s, r, items[r], lore)
+    _enter(rows, s, r, items[r], lore)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -244,7 +244,7 @@ def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms:
             s = _slot_of(state, chains, keys[o].user)
             if now_ms < users[s].visible_ms:
                 num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-            _enter(rows, users, s, o, item, lore)
+            _enter(rows, s, o, item, lore)
 
 
 @nb.njit(cache=True, nogil=True)

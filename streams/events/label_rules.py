@@ -72,9 +72,13 @@ def combine_codes(labels: Sequence[Label]) -> npt.NDArray[np.int8]:
 
 def settled_at(labels: Sequence[Label]) -> F32:
     """[T], what must be said of each label at least for it to be 1 whatever else is said; infinite where nothing is."""
-    at = {
-        "ge": lambda label: np.float32(label.threshold),
-        "gt": lambda label: np.nextafter(np.float32(label.threshold), np.float32(np.inf)),
-    }
-    settled = {"any": lambda _: 1.0, "max": lambda label: at[label.rule](label)}
-    return np.array([settled[label.combine](label) if label.combine in settled else np.inf for label in labels], "f4")
+    return np.array([_settled_at(label) for label in labels], np.float32)
+
+
+def _settled_at(label: Label) -> np.float32:
+    if label.combine == "any":
+        return np.float32(1.0)
+    if label.combine != "max":
+        return np.float32(np.inf)
+    threshold = np.float32(label.threshold)
+    return threshold if label.rule == "ge" else np.nextafter(threshold, np.float32(np.inf))

@@ -88,7 +88,6 @@ class Roles:
         if self.impression is not None and len(self.event_id) > 1:
             raise ConfigError("event.impression is one field, so event.event_id must be one too; join them upstream")
 
-
     @property
     def has_outcomes(self) -> bool:
         """Whether outcomes come in messages of their own."""

@@ -13,6 +13,7 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect, EmitBatch
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.event import EventBatch
+from streams.events.ids import NO_ID
 from streams.events.schema import EventKind, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
 from streams.minibatch import MiniBatch
 from tests.sessionizer.oracle import Ev
@@ -31,11 +32,13 @@ SCHEMA = EventSchema(
 )
 
 
-def columns(events: Sequence[Ev], first_offset: int = 0) -> EventBatch:
-    """Labelled events with consecutive offsets."""
+def columns(events: Sequence[Ev], first_offset: int = 0, schema: EventSchema = SCHEMA) -> EventBatch:
+    """Events with consecutive offsets."""
     n = len(events)
     table = np.array(events, np.int64).reshape(n, len(Ev._fields))
-    time, event_id, user, item, label, content = table.T
+    time, event_id, user, item, label, content, kind, of, seconds = table.T
+    said = np.stack([label, seconds], axis=1).astype(np.float32)[:, : len(schema.labels)]
+    item = np.where((kind == EventKind.OUTCOME) & (item == 0), NO_ID, item)
     return EventBatch(
         offset=np.arange(first_offset, first_offset + n),
         event_time_ms=time,
@@ -43,10 +46,10 @@ def columns(events: Sequence[Ev], first_offset: int = 0) -> EventBatch:
         content_hash=content.astype(np.uint64),
         user=user,
         item=item,
-        kind=np.full(n, EventKind.LABELLED, np.uint8),
-        impression=event_id.astype(np.uint64),
+        kind=kind.astype(np.uint8),
+        impression=np.where(kind == EventKind.OUTCOME, of, event_id).astype(np.uint64),
         appended_ms=np.full(n, -1),
-        labels=label.astype(np.float32)[:, None],
+        labels=np.where((said < 0) | (kind == EventKind.IMPRESSION)[:, None], np.float32(np.nan), said),
         dense=np.empty((n, 0), np.float32),
         ids=np.stack([user, item], axis=1),
         lists=(),
@@ -57,17 +60,43 @@ def new_core(config: SessionConfig, batch_samples: int = 4, partition: int = 0) 
     return PartitionCore(SCHEMA, config, BatchConfig(samples=batch_samples), partition)
 
 
-def run(core: PartitionCore, events: Sequence[Ev], polls: Sequence[int] = ()) -> list[Effect]:
+def run(
+    core: PartitionCore, events: Sequence[Ev], polls: Sequence[int] = (), schema: EventSchema = SCHEMA
+) -> list[Effect]:
     """Feed all events, divided into polls at the given places, then an end mark."""
     effects: list[Effect] = []
     bounds = sorted({0, *(p for p in polls if p < len(events)), len(events)})
     for start, end in pairwise(bounds):
-        effects += core.feed(columns(events[start:end], start), rejected=0, next_offset=end)
+        effects += core.feed(columns(events[start:end], start, schema), rejected=0, next_offset=end)
     return effects + core.apply(ClockMark(partition=core.partition, after_offset=core.next_offset, kind=MarkKind.END))
 
 
 def batches_of(effects: Sequence[Effect]) -> list[MiniBatch]:
     return [effect.batch for effect in effects if isinstance(effect, EmitBatch)]
+
+
+def labels_of(batches: Sequence[MiniBatch]) -> dict[int, list[float]]:
+    """Offset to labels."""
+    rows = [
+        pair for batch in batches for pair in zip(batch.lineage.offset.tolist(), batch.labels.tolist(), strict=True)
+    ]
+    assert len(rows) == len(dict(rows)), "a sample came twice"
+    return dict(rows)
+
+
+def histories_of(batches: Sequence[MiniBatch]) -> dict[int, list[int]]:
+    """Offset to liked items."""
+    found: dict[int, list[int]] = {}
+    for batch in batches:
+        (group,) = [group for group in batch.groups if group.group == "history"]
+        rows = group.expand()["liked_items"].to_lists()
+        found |= dict(zip(batch.lineage.offset.tolist(), rows, strict=True))
+    return found
+
+
+def offsets_of(batches: Sequence[MiniBatch]) -> list[list[int]]:
+    """Offsets of each batch."""
+    return [batch.lineage.offset.tolist() for batch in batches]
 
 
 @st.composite
@@ -81,6 +110,9 @@ def streams(draw: st.DrawFn, max_size: int = 60) -> list[Ev]:
         item=st.integers(100, 105),
         label=st.integers(0, 1),
         hash=st.integers(0, 2),
+        kind=st.just(EventKind.LABELLED),
+        of=st.just(0),
+        seconds=st.just(-1),
     )
     return draw(st.lists(event, max_size=max_size))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sessionizer.config import SessionConfig
+from streams.events.schema import EventKind
 
 
 class Ev(NamedTuple):
@@ -19,7 +20,13 @@ class Ev(NamedTuple):
     user: int
     item: int = 0
     label: int = 0
+    """What it says of the first label; -1: nothing."""
     hash: int = 0
+    kind: int = EventKind.LABELLED
+    of: int = 0
+    """Event id of the impression that an outcome belongs to."""
+    seconds: int = -1
+    """What it says of the second label; -1: nothing."""
 
 
 @dataclass
@@ -46,11 +53,11 @@ class Truth:
 def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, last: int) -> Truth:
     """Everything about one epoch that ends with an end mark."""
     truth = Truth()
-    accepted = _accept(events, config, truth)
+    accepted = accept(events, config, truth)
     order = sorted(accepted, key=lambda o: (events[o].time, events[o].id))
-    truth.parts = _sessions(order, events, config)
+    truth.parts = sessions(order, events, config)
     truth.parts.sort(key=lambda p: (p.close_ms, p.user, events[p.offsets[0]].time, events[p.offsets[0]].id))
-    truth.batches = _pack([part.offsets for part in truth.parts], batch_samples)
+    truth.batches = pack([part.offsets for part in truth.parts], batch_samples)
     for offset in order:
         event = events[offset]
         liked = [o for o in order if events[o].user == event.user and events[o].label and events[o].time < event.time]
@@ -58,7 +65,7 @@ def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, las
     return truth
 
 
-def _accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
+def accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
     kept: dict[int, int] = {}  # event id -> offset of the copy that counts
     waiting: set[int] = set()
     latest, floor = -(10**18), -(10**18)
@@ -91,7 +98,7 @@ def _accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
     return accepted + list(waiting)
 
 
-def _sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list[Part]:
+def sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list[Part]:
     parts: list[Part] = []
     open_parts: dict[int, list[int]] = {}
 
@@ -114,7 +121,7 @@ def _sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list
     return parts
 
 
-def _pack(sessions: list[list[int]], batch_samples: int) -> list[list[int]]:
+def pack(sessions: list[list[int]], batch_samples: int) -> list[list[int]]:
     batches: list[list[int]] = []
     current: list[int] = []
     for session in sessions:

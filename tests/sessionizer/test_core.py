@@ -17,24 +17,21 @@ from sessionizer.effects import EndReached, ReportLate
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.decode import LAST_MS
-from streams.minibatch import MiniBatch
-from tests.sessionizer.events import LAST, SCHEMA, batches_of, columns, configs, new_core, run, streams
+from tests.sessionizer.events import (
+    LAST,
+    SCHEMA,
+    batches_of,
+    columns,
+    configs,
+    histories_of,
+    new_core,
+    offsets_of,
+    run,
+    streams,
+)
 from tests.sessionizer.oracle import Ev, brute_force
 
 polls = st.lists(st.integers(1, 59), max_size=8)
-
-
-def offsets_of(batches: list[MiniBatch]) -> list[list[int]]:
-    return [batch.lineage.offset.tolist() for batch in batches]
-
-
-def histories_of(batches: list[MiniBatch]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for batch in batches:
-        (group,) = [group for group in batch.groups if group.group == "history"]
-        rows = group.expand()["liked_items"].to_lists()
-        found |= dict(zip(batch.lineage.offset.tolist(), rows, strict=True))
-    return found
 
 
 @given(streams(), configs, st.integers(1, 7), polls)

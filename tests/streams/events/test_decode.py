@@ -216,7 +216,9 @@ def test_a_label_rule_of_words_reads_text() -> None:
     label = Label(name="good", field="verdict", rule="in", values=("yes", "1", "true"))
     decoder = EventDecoder(replace(SCHEMA, labels=(label,)))
     records = [rec(i, id=i, verdict=value) for i, value in enumerate(["yes", 1, True, "no", ..., 1.0])]
-    assert decoder.decode(records).events.labels[:, 0].tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0, np.nan, 1.0], nan_ok=True)
+    assert decoder.decode(records).events.labels[:, 0].tolist() == pytest.approx(
+        [1.0, 1.0, 1.0, 0.0, np.nan, 1.0], nan_ok=True
+    )
 
 
 def test_several_fields_make_one_identity() -> None:
@@ -274,5 +276,5 @@ def test_labels_of_several_outcomes_together_keep_the_number_until_the_rule_is_a
 
 
 def test_only_labels_that_compare_sizes_have_a_largest_one_or_a_sum() -> None:
-    with pytest.raises(ConfigError, match="labels.buy: combine = 'sum' needs a rule that compares sizes"):
+    with pytest.raises(ConfigError, match=r"labels\.buy: combine = 'sum' needs a rule that compares sizes"):
         Label(name="buy", field="bought", combine="sum")

@@ -45,7 +45,9 @@ def polls(draw: st.DrawFn) -> list[Rec]:
 
 def same(left: EventBatch, right: EventBatch) -> bool:
     flat = [name for name in (f.name for f in fields(EventBatch)) if name != "lists"]
-    columns = all(np.array_equal(getattr(left, name), getattr(right, name), equal_nan=name == "labels") for name in flat)
+    columns = all(
+        np.array_equal(getattr(left, name), getattr(right, name), equal_nan=name == "labels") for name in flat
+    )
     mine, theirs = ([column.per_event.to_lists() for column in batch.lists] for batch in (left, right))
     return columns and mine == theirs
 
