@@ -60,7 +60,7 @@ class Clip:
         _check_id("low", self.low)
         _check_id("high", self.high)
         if self.low > self.high:
-            raise ValueError(f"low = {self.low} is above high = {self.high}")
+            raise ValueError(f"low = {self.low} is above high = {self.high}; swap them")
 
 
 @dataclass(frozen=True, slots=True)
