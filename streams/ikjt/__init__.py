@@ -9,7 +9,7 @@ partial     finds rows that are windows of one buffer
 regroup     joins the groups of several batches, and cuts one down to some of its samples
 kernels     the compiled loops
 transforms  what ids become before they are looked up: `transforms_rows` and `transforms_groups` run them, once per
-            distinct row, on the loops of `transforms_kernels`
+            distinct row, on the loops of `transforms_kernels` and the lists of `transforms_lists`
 layout      what a group is, without its samples
 
 Conversions, lossless both ways. The lower ones load what they are named after; import them where they are wanted:

@@ -22,10 +22,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-I64 = npt.NDArray[np.int64]
+from streams.ikjt.transforms_lists import Ascending
 
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
@@ -37,8 +34,8 @@ class Filter:
 
     keep: tuple[int, ...] | None = None
     drop: tuple[int, ...] | None = None
-    listed: I64 = field(init=False, repr=False, compare=False)
-    """The list, ascending."""
+    listed: Ascending = field(init=False, repr=False, compare=False)
+    """The same ids, ready to be looked up."""
 
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.drop is None):
@@ -46,7 +43,7 @@ class Filter:
         ids = self.keep if self.keep is not None else self.drop
         for identity in ids or ():
             _check_id("a filter's id", identity)
-        object.__setattr__(self, "listed", np.unique(np.asarray(ids, np.int64)))
+        object.__setattr__(self, "listed", Ascending.of(ids or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class Bucketize:
 
     boundaries: tuple[float, ...]
     """Ascending; a value that is equal to one has reached it."""
-    whole: I64 = field(init=False, repr=False, compare=False)
+    whole: Ascending = field(init=False, repr=False, compare=False)
     """The least integers that reach each boundary: no float stands between ids and an exact comparison."""
 
     def __post_init__(self) -> None:
@@ -80,7 +77,7 @@ class Bucketize:
                 raise ValueError(f"boundary {boundary} must be a number of 64 bits")
         if any(not low < high for low, high in zip(self.boundaries, self.boundaries[1:], strict=False)):
             raise ValueError("boundaries must ascend, each above the one before it")
-        object.__setattr__(self, "whole", np.asarray([math.ceil(b) for b in self.boundaries], np.int64))
+        object.__setattr__(self, "whole", Ascending.of(math.ceil(b) for b in self.boundaries))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,22 +53,22 @@ def direct(ids: I64, declared: int) -> I64:
 
 
 @compiled
-def reached(ids: I64, boundaries: I64) -> I64:
-    """How many of the ascending boundaries each id has reached."""
+def reached(ids: I64, values: I64, guide: I64, shift: np.uint64) -> I64:
+    """How many of the boundaries, an `Ascending`, each id has reached."""
     out = np.empty(len(ids), np.int64)
     for v in range(len(ids)):
-        out[v] = _not_above(boundaries, ids[v])
+        out[v] = _not_above(values, guide, shift, ids[v])
     return out
 
 
 @compiled
-def listed_places(ids: I64, listed: I64, keep: bool) -> I64:  # noqa: FBT001  (numba takes no keywords only)
-    """`places` where ids of the ascending list stay (`keep`), or all others."""
+def listed_places(ids: I64, values: I64, guide: I64, shift: np.uint64, keep: bool) -> I64:  # noqa: FBT001  (numba)
+    """`places` where ids of the list, an `Ascending`, stay (`keep`), or all others."""
     places = np.empty(len(ids) + 1, np.int64)
     places[0] = 0
     for v in range(len(ids)):
-        above = _not_above(listed, ids[v])
-        there = above > 0 and listed[above - 1] == ids[v]
+        above = _not_above(values, guide, shift, ids[v])
+        there = above > 0 and values[above - 1] == ids[v]
         places[v + 1] = places[v] + (there == keep)
     return places
 
@@ -91,12 +91,15 @@ def covered_places(starts: I64, lengths: I64, num_values: int) -> I64:
 
 @compiled
 def staying(words: Words, places: I64) -> Words:
-    """The values that stay."""
-    out = np.empty(places[-1], words.dtype)
+    """The values that stay.
+
+    Each is written where it would stand, and the next one that stays is written over one that does not: a branch on
+    what nobody can predict would cost more. The last may fall behind the end, where there is room for it.
+    """
+    out = np.empty(places[-1] + 1, words.dtype)
     for v in range(len(words)):
-        if places[v + 1] > places[v]:
-            out[places[v]] = words[v]
-    return out
+        out[places[v]] = words[v]
+    return out[: places[-1]]
 
 
 @compiled
@@ -113,13 +116,18 @@ def filled(words: Words, offsets: I64, out_offsets: I64, word: Any) -> Words:  #
 
 
 @compiled
-def _not_above(ascending: I64, value: int) -> int:
-    """How many numbers are at most the value, by halving."""
-    low, high = 0, len(ascending)
+def _not_above(values: I64, guide: I64, shift: np.uint64, value: int) -> int:
+    """How many integers of an `Ascending` are at most the value."""
+    if len(values) == 0 or value < values[0]:
+        return 0
+    cell = (np.uint64(value) - np.uint64(values[0])) >> shift
+    if cell >= np.uint64(len(guide) - 1):
+        return len(values)
+    low, high = guide[cell], guide[cell + np.uint64(1)]
     while low < high:
         middle = (low + high) // 2
-        if ascending[middle] <= value:
+        if values[middle] <= value:
             low = middle + 1
         else:
             high = middle
-    return low
+    return int(low)

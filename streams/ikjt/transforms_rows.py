@@ -57,7 +57,7 @@ def transform_ids(ids: npt.NDArray[Any], step: Elementwise) -> I64:
         case Clip():
             return np.clip(wide, step.low, step.high)
         case Bucketize():
-            return kernels.reached(wide, step.whole)
+            return kernels.reached(wide, step.whole.values, step.whole.guide, step.whole.shift)
         case Modulo():
             return kernels.remainders(wide, step.rows)
         case Direct():
@@ -69,7 +69,8 @@ def transform_ids(ids: npt.NDArray[Any], step: Elementwise) -> I64:
 
 def filter_places(rows: Jagged, step: Filter) -> I64:
     """`places` [V + 1] of the ids that stay, as the kernels have them."""
-    return kernels.listed_places(rows.values.astype(np.int64, copy=False), step.listed, step.keep is not None)
+    wide, listed = rows.values.astype(np.int64, copy=False), step.listed
+    return kernels.listed_places(wide, listed.values, listed.guide, listed.shift, step.keep is not None)
 
 
 def stay(rows: Jagged, places: I64) -> Jagged:

@@ -205,6 +205,26 @@ def test_floats_between_ids_are_compared_exactly() -> None:
     assert transform_rows(ids, [Bucketize((2**53 + 1,))]).to_lists() == [[0, 1, 0, 0, 0]]
 
 
+def test_boundaries_between_the_same_two_integers_all_count() -> None:
+    assert transform_rows(Jagged.from_lists([[0, 1, 2]]), [Bucketize((0.2, 0.5, 0.9, 2))]).to_lists() == [[0, 3, 4]]
+
+
+SPREADS = st.sampled_from([8, 2**20, 2**63 - 1])
+
+
+@given(st.data(), SPREADS, SPREADS)
+def test_a_list_is_looked_up_right_however_it_is_spread(data: st.DataObject, listed: int, looked_up: int) -> None:
+    """Lists of every size and width, ids near and far from them."""
+    ids = data.draw(st.lists(st.integers(-listed - 1, listed), max_size=60))
+    asked = data.draw(st.lists(st.integers(-looked_up - 1, looked_up), max_size=20)) + ids[:5]
+    rows = Jagged.from_lists([asked])
+    assert transform_rows(rows, [Filter(keep=tuple(ids))]).to_lists() == [[i for i in asked if i in ids]]
+    assert transform_rows(rows, [Filter(drop=tuple(ids))]).to_lists() == [[i for i in asked if i not in ids]]
+    boundaries = sorted({*ids, 0})
+    reached = [[sum(b <= i for b in boundaries) for i in asked]]
+    assert transform_rows(rows, [Bucketize(tuple(boundaries))]).to_lists() == reached
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     "either the ids to keep or those to drop": lambda: Filter(keep=(1,), drop=(2,)),
     "either the ids to keep": Filter,
