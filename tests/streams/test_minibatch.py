@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
-from tests.streams.batches import fixed_batch, fixed_partial_batch
+from tests.streams.batches import fixed_batch, fixed_partial_batch, mini_batches
 
 
 def with_lineage(**columns: object) -> MiniBatch:
@@ -60,6 +62,31 @@ def test_any_other_change_changes_the_content() -> None:
         replace(batch, groups=(user, replace(item, features={"item": Jagged(values.values + 1, values.offsets)}))),
     ]
     assert len({batch.content_hash, *(other.content_hash for other in changed)}) == 1 + len(changed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(mini_batches(), st.data())
+def test_rows_given_to_the_wrong_samples_are_refused_or_are_other_content(
+    batch: MiniBatch, data: st.DataObject
+) -> None:
+    restless = [g for g, group in enumerate(batch.groups) if group.num_rows > 1]
+    if not restless:
+        return
+    g = data.draw(st.sampled_from(restless))
+    group = batch.groups[g]
+    one = data.draw(st.integers(0, len(batch) - 1))
+    other = data.draw(st.sampled_from(np.flatnonzero(group.inverse != group.inverse[one]).tolist()))
+    inverse = group.inverse.copy()
+    inverse[[one, other]] = inverse[[other, one]]
+    groups = list(batch.groups)
+    groups[g] = replace(group, inverse=inverse)
+    swapped = replace(batch, groups=tuple(groups))
+    try:
+        swapped.validate()
+    except ValueError as error:
+        assert f"group {group.group}: sample" in str(error)  # noqa: PT017  (either outcome is right)
+        return
+    assert swapped.content_hash != batch.content_hash
 
 
 def test_what_does_not_fit_together_is_refused_by_name() -> None:
