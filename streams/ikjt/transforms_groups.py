@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ from streams.ikjt.transforms_rows import filter_places, stay, transform_ids, tra
 from streams.ikjt.windows import Group
 
 I64 = npt.NDArray[np.int64]
+Places = npt.NDArray[np.integer[Any]]
+"""int32 as the group has them, int64 where they were moved."""
 
 _LARGEST: Final = 2**31 - 1
 """Windows are int32; a group with larger buffers becomes exact."""
@@ -51,15 +53,17 @@ def transform_group(group: Group, chains: Mapping[str, Sequence[Transform]]) -> 
     if isinstance(group, Ikjt):
         features = {key: transform_rows(rows, chains.get(key, ())) for key, rows in group.features.items()}
         return replace(group, features=features)
-    start, length = group.start.astype(np.int64), group.length.astype(np.int64)
-    windows = {key: _after(_Windows(rows, start, length), chains.get(key, ())) for key, rows in group.buffers.items()}
-    first = next(iter(windows.values()))
-    if len(first.buffers.values) <= _LARGEST and all(each.has_windows_of(first) for each in windows.values()):
+    windows = {
+        key: _after(_Windows(rows, group.start, group.length), chains.get(key, ()))
+        for key, rows in group.buffers.items()
+    }
+    first, *others = windows.values()
+    if len(first.buffers.values) <= _LARGEST and all(each.has_windows_of(first) for each in others):
         return replace(
             group,
             buffers={key: each.buffers for key, each in windows.items()},
-            start=first.start.astype(np.int32),
-            length=first.length.astype(np.int32),
+            start=first.start.astype(np.int32, copy=False),
+            length=first.length.astype(np.int32, copy=False),
         )
     features = {key: each.rows() for key, each in windows.items()}
     return Ikjt(group.group, features, group.inverse, group.dense, group.dense_names)
@@ -71,9 +75,9 @@ class _Windows:
 
     buffers: Jagged
     """P."""
-    start: I64
+    start: Places
     """[U]."""
-    length: I64
+    length: Places
     """[U]."""
 
     def has_windows_of(self, other: _Windows) -> bool:
@@ -86,10 +90,10 @@ class _Windows:
 
     def rows(self) -> Jagged:
         """U rows, copied out of the buffers."""
-        offsets = offsets_of(self.length)
+        offsets, start = offsets_of(self.length), self.start.astype(np.int64)
         values, weights = self.buffers.values, self.buffers.weights
-        kept = None if weights is None else copy_slices(weights, self.start, offsets)
-        return Jagged(copy_slices(values, self.start, offsets), offsets, kept)
+        kept = None if weights is None else copy_slices(weights, start, offsets)
+        return Jagged(copy_slices(values, start, offsets), offsets, kept)
 
 
 def _after(windows: _Windows, chain: Sequence[Transform]) -> _Windows:
@@ -116,9 +120,11 @@ def _stay(windows: _Windows, places: I64) -> _Windows:
 
 
 def _truncated(windows: _Windows, last: int) -> _Windows:
+    if int(windows.length.max(initial=0)) <= last:
+        return windows
     length = np.minimum(windows.length, last)
     start = windows.start + windows.length - length
-    places = covered_places(start, length, len(windows.buffers.values))
+    places = covered_places(start.astype(np.int64), length.astype(np.int64), len(windows.buffers.values))
     return _stay(_Windows(windows.buffers, start, length), places)
 
 

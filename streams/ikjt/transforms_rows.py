@@ -51,7 +51,15 @@ def transform_rows(rows: Jagged, chain: Sequence[Transform]) -> Jagged:
 
 
 def transform_ids(ids: npt.NDArray[Any], step: Elementwise) -> I64:
-    """[V] ids, each changed on its own, to [V]."""
+    """[V] ids, each changed on its own, to [V].
+
+    Floats, such as a dense column of a group, can be bucketized, and nothing else: ValueError. A NaN counts as above
+    all boundaries.
+    """
+    if ids.dtype.kind == "f":
+        if not isinstance(step, Bucketize):
+            raise ValueError(f"{type(step).__name__} needs integers; floats can only be bucketized")
+        return np.searchsorted(np.asarray(step.boundaries, np.float64), ids, side="right").astype(np.int64)
     wide: I64 = ids.astype(np.int64, copy=False)
     match step:
         case Clip():
@@ -82,10 +90,11 @@ def stay(rows: Jagged, places: I64) -> Jagged:
 
 
 def _truncated(rows: Jagged, last: int) -> Jagged:
-    lengths = np.minimum(rows.lengths, last)
-    offsets = offsets_of(lengths)
-    if offsets[-1] == len(rows.values):
+    lengths = rows.lengths
+    if int(lengths.max(initial=0)) <= last:
         return rows
+    lengths = np.minimum(lengths, last)
+    offsets = offsets_of(lengths)
     starts = rows.offsets[1:] - lengths
     weights = None if rows.weights is None else copy_slices(rows.weights, starts, offsets)
     return Jagged(copy_slices(rows.values, starts, offsets), offsets, weights)

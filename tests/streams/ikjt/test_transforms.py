@@ -24,7 +24,7 @@ from streams.ikjt.transforms import (
     Truncate,
 )
 from streams.ikjt.transforms_groups import transform_group
-from streams.ikjt.transforms_rows import transform_rows
+from streams.ikjt.transforms_rows import transform_ids, transform_rows
 from tests.streams.ikjt.strategies import IDS, WIDE_IDS, feature_groups, shifting_groups
 from tests.streams.ikjt.test_dedup import same_rows
 from tests.streams.ikjt.test_partial import sessions_of
@@ -207,6 +207,13 @@ def test_floats_between_ids_are_compared_exactly() -> None:
 
 def test_boundaries_between_the_same_two_integers_all_count() -> None:
     assert transform_rows(Jagged.from_lists([[0, 1, 2]]), [Bucketize((0.2, 0.5, 0.9, 2))]).to_lists() == [[0, 3, 4]]
+
+
+def test_a_dense_column_becomes_ids_and_floats_nothing_else() -> None:
+    ages = np.asarray([17.5, 18.0, np.nan, -1.0, np.inf], np.float32)
+    assert transform_ids(ages, Bucketize((0, 18, 65.5))).tolist() == [1, 2, 3, 0, 3]
+    with pytest.raises(ValueError, match="Clip needs integers; floats can only be bucketized"):
+        transform_ids(ages, Clip(0, 1))
 
 
 SPREADS = st.sampled_from([8, 2**20, 2**63 - 1])
