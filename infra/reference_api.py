@@ -36,14 +36,19 @@ def ikjt() -> str:
     folder = _ROOT / Path(*PACKAGE.split("."))
     package = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
     exported = _exported(package)
-    listed = re.findall(r"^(\w+)  +\S", ast.get_docstring(package) or "", re.MULTILINE)
+    told = ast.get_docstring(package) or ""
+    listed = set(re.findall(r"^(\w+)  +\S", told, re.MULTILINE)) | set(exported)
+    place = {name: match.start() for name in listed if (match := re.search(rf"(^|`){name}(`|  )", told, re.MULTILINE))}
     parts = [_INTRODUCTION]
-    for module in [name for name in listed if name not in INTERNAL]:
+    for module in sorted(listed.difference(INTERNAL), key=lambda name: place[name]):
         tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
         names = exported.get(module)
-        found = {name: nodes for name, nodes in _definitions(tree).items() if names is None or name in names}
+        found = {
+            name: each for name, each in _definitions(tree).items() if (each[1] if names is None else name in names)
+        }
         source = f"{PACKAGE}.{module}" if names is None else PACKAGE
-        parts.append(f"## {_title(tree)}\n\n`from {source} import {', '.join(found)}`\n")
+        title, more = _told(tree)
+        parts.append(f"## {title}\n\n`from {source} import {', '.join(found)}`\n{more}")
         parts += [_described(name, *nodes) for name, nodes in found.items()]
     return "\n".join(parts)
 
@@ -58,9 +63,10 @@ def _exported(package: ast.Module) -> dict[str, set[str]]:
     return taken
 
 
-def _title(module: ast.Module) -> str:
-    """The first sentence of a module."""
-    return " ".join((ast.get_docstring(module) or "").split("\n\n")[0].split()).rstrip(".")
+def _told(module: ast.Module) -> tuple[str, str]:
+    """The first sentence of a module, and the rest of what it says of itself, as a paragraph of its own."""
+    title, _, more = (ast.get_docstring(module) or "").partition("\n\n")
+    return " ".join(title.split()).rstrip("."), f"\n{more}\n" if more else ""
 
 
 def _definitions(module: ast.Module) -> dict[str, tuple[list[_Definition], str]]:
@@ -70,8 +76,8 @@ def _definitions(module: ast.Module) -> dict[str, tuple[list[_Definition], str]]
     """
     found: dict[str, tuple[list[_Definition], str]] = {}
     for node, after in zip(module.body, [*module.body[1:], None], strict=True):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and (text := _text(after)):
-            found[node.targets[0].id] = ([node], text)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = ([node], _text(after))
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             overloads, _ = found.get(node.name, ([], ""))
             overloaded = overloads and not _marked(node, "overload")
@@ -96,7 +102,7 @@ def _described(name: str, nodes: Sequence[_Definition], doc: str) -> str:
     node = nodes[0]
     if not isinstance(node, ast.ClassDef):
         code = "\n".join(_signature(each) if isinstance(each, _Function) else ast.unparse(each) for each in nodes)
-        return f"### {name}\n\n```python\n{code}\n```\n\n{doc}\n"
+        return f"### {name}\n\n```python\n{code}\n```\n" + (f"\n{doc}\n" if doc else "")
     fields = list(_fields(node))
     head = f"class {name}({', '.join(_taken(node))})"
     table = "\n".join(f"| `{field}` | `{kind}` | {meaning} |" for field, kind, meaning in fields)
@@ -120,9 +126,24 @@ def _taken(node: ast.ClassDef) -> Iterator[str]:
     for each in node.body:
         if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name) or each.target.id[0] == "_":
             continue
-        default = "" if each.value is None else ast.unparse(each.value)
-        if not default.startswith("field("):
+        default = _default(each.value)
+        if default is not None:
             yield f"{each.target.id}={default}" if default else each.target.id
+
+
+def _default(value: ast.expr | None) -> str | None:
+    """Of a field, as it is written; empty where there is none, and None where the constructor does not take it."""
+    if value is None:
+        return ""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name) or value.func.id != "field":
+        return ast.unparse(value)
+    said = {keyword.arg: keyword.value for keyword in value.keywords}
+    if "init" in said:
+        return None
+    factory = said.get("default_factory")
+    if isinstance(factory, ast.Lambda):
+        return ast.unparse(factory.body)
+    return f"{ast.unparse(factory)}()" if factory else ast.unparse(said["default"]) if "default" in said else ""
 
 
 def _method(owner: str, node: _Function) -> str:
