@@ -11,12 +11,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from infra.services.stack import Addresses, Stack
 
-# Compiled kernels take seconds on their first call, and a test run must be repeatable: no deadline, fixed seeds.
-settings.register_profile("recd", deadline=None, derandomize=True)
+# Compiled kernels take seconds on their first call, a busy machine draws examples slowly, and a test run must be
+# repeatable: no deadline, nothing is too slow, fixed seeds.
+settings.register_profile("recd", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("recd")
 
 
