@@ -109,3 +109,13 @@ def test_what_does_not_fit_together_is_refused_by_name() -> None:
     few = replace(batch.groups[1], inverse=batch.groups[1].inverse[:4])
     with pytest.raises(ValueError, match="group item has 4 samples, the lineage 5"):
         replace(batch, groups=(few,)).validate()
+
+
+def test_a_batch_shows_a_line_for_itself_and_one_for_each_group() -> None:
+    assert repr(fixed_partial_batch()).splitlines() == [
+        "MiniBatch(partition 3, sequence 41; 5 samples in 2 sessions, 1 labels, 2 dense columns",
+        "  Ikjt(user: history, tags; 5 samples, 3 rows, 6 values, factor 2.33)",
+        "  Ikjt(item: item; 5 samples, 5 rows, 5 values, factor 1.00)",
+        "  PartialIkjt(clicks: clicks, clicked_at; 5 samples, 5 windows, 10 values, factor 1.80)",
+        "  Ikjt(profile: city; 5 samples, 2 rows, 2 values, factor 2.50))",
+    ]
