@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from infra.config import from_values
+from infra.metrics import PrometheusReporter
 from infra.presets import minimal
 from streams.errors import ConfigError
 from streams.events.ids import hash_id
@@ -212,6 +213,25 @@ LOG = topic(batches=2)
 
 def with_transforms(settings: TrainerConfig, **transforms: FeatureTransforms) -> TrainerConfig:
     return replace(settings, model=replace(settings.model, transforms=transforms))
+
+
+def test_what_was_missing_or_out_of_range_is_exported_once_per_sample(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    tables = {**settings.model.tables, "items": TableConfig(rows=20, mapping="direct")}
+    transforms = {"item": FeatureTransforms(drop_ids=(*range(10),), missing=3), "liked": FeatureTransforms(missing=0)}
+    model = replace(settings.model, tables=tables, transforms=transforms)
+    reporter = PrometheusReporter()
+    assert trainer(replace(settings, model=model), LOG, reporter=reporter).run().lineage_samples == 24
+    groups = [group for batches in LOG.values() for batch in batches for group in batch.groups]
+    rows = {
+        key: [row for g in groups if key in g.keys for row in g.expand()[key].to_lists()] for key in ("item", "liked")
+    }
+    items = [[i for i in row if i >= 10] for row in rows["item"]]
+    read = reporter.registry.get_sample_value
+    assert read("recd_missing_rows_total", {"feature": "item"}) == items.count([]) > 0
+    assert read("recd_missing_rows_total", {"feature": "liked"}) == rows["liked"].count([]) > 0
+    outside = sum(i >= 19 for row in items + rows["liked"] for i in row)
+    assert read("recd_ids_out_of_range_total", {"table": "items"}) == outside > 0
 
 
 def test_a_resume_with_other_transforms_is_refused_and_says_which(tmp_path: Path) -> None:
