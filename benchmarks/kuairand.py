@@ -1,7 +1,8 @@
-"""The KuaiRand sample as mini-batches: short-video exposures, static user features, the last 50 items watched before.
+"""The KuaiRand sample: short-video exposures, static user features, the last 50 items watched strictly before.
 
-Owns reading the folder `kuairand_pure_sample` inside the one that RECD_DATA names. It is not part of this project
-(CC BY-SA 4.0, see its ATTRIBUTION.md).
+Owns reading the folder `kuairand_pure_sample` inside the one that RECD_DATA names, which is not part of this project
+(CC BY-SA 4.0, see its ATTRIBUTION.md); as mini-batches, and as a log of events with the least configuration that makes
+samples of them.
 
 Shapes: B samples, S samples of the log, V values.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -47,6 +49,8 @@ class Log:
         """[S]."""
         users = csv.read_csv(folder / "users.csv.gz")
         self._users = {name: _numbers(users[name]) for name in users.column_names if name != "user_id"}
+        self.user_features = tuple(self._users)
+        """Names of what never changes about a user."""
         self._user_row = _found(_numbers(users["user_id"]), self.users)  # [S]
         self._history = _histories(folder / "history_before.csv.gz", self._columns)  # S rows
 
@@ -59,6 +63,36 @@ class Log:
         np.maximum.at(end, self._session, self._time)
         order: I64 = np.lexsort((self._time, self._session, end[self._session]))
         return order
+
+    def write(self, path: Path) -> None:
+        """The log as JSON lines, for `configuration`."""
+        columns = {
+            "user_id": self.users,
+            "item_id": self._columns["item_id"],
+            "ts_ms": self._time,
+            "click": self._columns["label"],
+            "author": self._columns["if_author"],
+            **{name: column[self._user_row] for name, column in self._users.items()},
+        }
+        encoder = msgspec.json.Encoder()
+        with path.open("wb") as file:
+            for number, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+                event = dict(zip(columns, row, strict=True))
+                event |= {"event_id": number, "watched": self._history.row(number).tolist()}
+                file.write(encoder.encode(event) + b"\n")
+
+    def configuration(self) -> dict[str, Any]:
+        """The least that makes samples of what `write` wrote."""
+        single = ["user_id", "item_id", "author", *self.user_features]
+        return {
+            "event": {"event_id": ["event_id"], "user": "user_id", "item": "item_id", "time": "ts_ms"},
+            "labels": [{"name": "click", "field": "click"}],
+            "features": [
+                *({"name": name, "field": name, "table": "ids"} for name in single),
+                {"name": "watched", "field": "watched", "table": "ids", "list": True},
+            ],
+            "model": {"tables": {"ids": {"rows": 100_000}}},
+        }
 
     def batch(self, chosen: I64) -> MiniBatch:
         """The chosen samples: a group of user features, one of the history, one of item features."""

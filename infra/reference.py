@@ -1,7 +1,8 @@
-"""The reference pages, generated from the code: configuration, metrics, commands.
+"""What is generated from the code in docs/: the reference pages and the drawing of an IKJT.
 
 Owns: turning the dataclasses, the metric list and the commands' own help into Markdown; `python -m infra.reference`
-writes them. Never: holds a description of its own. A test fails while a page differs from what this module says.
+writes all of it. The page of `streams.ikjt` is `reference_api`, the drawing `ikjt_drawing`. Never: holds a description
+of its own. A test fails while a file differs from what this module says.
 """
 
 from __future__ import annotations
@@ -11,17 +12,24 @@ from typing import Final
 
 from typer.testing import CliRunner
 
+from infra import ikjt_drawing, reference_api
 from infra.cli import COMMANDS, app
 from infra.config_file import commented
 from streams.metrics import METRICS
 
-FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
+FOLDER: Final = Path(__file__).parents[1] / "docs"
 _HELP_WIDTH: Final = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
 
 
 def pages() -> dict[str, str]:
-    """File name to content."""
-    return {"configuration.md": configuration(), "metrics.md": metrics(), "commands.md": commands()}
+    """File in docs/ to content."""
+    return {
+        "reference/configuration.md": configuration(),
+        "reference/metrics.md": metrics(),
+        "reference/commands.md": commands(),
+        "reference/ikjt.md": reference_api.ikjt(),
+        "ikjt.svg": ikjt_drawing.svg(),
+    }
 
 
 def configuration() -> str:
@@ -55,9 +63,9 @@ def commands() -> str:
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Bring the pages up to date."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Bring them up to date."""
     for name, text in pages().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ events/       event schema, columns of events, decoding (pure)
 files/        logs in files, line by line, in event-time order
 ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
 minibatch     session-clustered samples with their lineage (pure)
+exchange/     whole mini-batches for other tools: Arrow, Parquet, NumPy, records (pure but for Parquet's files)
 reshape       joins, cuts and splits mini-batches (pure)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)

@@ -37,6 +37,7 @@ Name = Literal[
     "recd_auc",
     "recd_calibration",
     "recd_ids_out_of_range_total",
+    "recd_missing_rows_total",
     "recd_checkpoint_ms",
     "recd_checkpoint_bytes",
     "recd_checkpoint_age_ms",
@@ -81,6 +82,9 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_auc": Metric("gauge", "ratio", "Area under the ROC curve, scored before learning", ("task", "scope")),
     "recd_calibration": Metric("gauge", "ratio", "Mean prediction / mean label", ("task", "scope")),
     "recd_ids_out_of_range_total": Metric("counter", "ids", "Ids that went to the declared row", ("table",)),
+    "recd_missing_rows_total": Metric(
+        "counter", "samples", "Samples whose row was empty and became the declared id", ("feature",)
+    ),
     "recd_checkpoint_ms": Metric("histogram", "ms", "Time to write one checkpoint"),
     "recd_checkpoint_bytes": Metric("gauge", "bytes", "Size of the last checkpoint"),
     "recd_checkpoint_age_ms": Metric("gauge", "ms", "Time since the last checkpoint was complete"),

@@ -47,7 +47,7 @@ LINEAGE_DTYPES: Final = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class MiniBatch:
     """B samples of whole sessions (or of the parts of a capped one), in canonical order."""
 
@@ -69,6 +69,14 @@ class MiniBatch:
 
     def __len__(self) -> int:
         return len(self.lineage.offset)
+
+    def __repr__(self) -> str:
+        """A line for the batch and one for each group."""
+        head = (
+            f"MiniBatch(partition {self.partition}, sequence {self.sequence}; {len(self)} samples in "
+            f"{self.num_sessions} sessions, {self.labels.shape[1]} labels, {self.dense.shape[1]} dense columns"
+        )
+        return "\n  ".join([head, *map(repr, self.groups)]) + ")"
 
     @property
     def num_sessions(self) -> int:

@@ -1,22 +1,31 @@
 """Real services for every test that wants them.
 
-Owns: one Kafka and one Redis per test session, on free ports in a temporary directory, gone at the end however the
-session ends.
+Owns: one Kafka and one Redis for each process that runs tests, on free ports in a temporary directory, gone at the end
+however it ends.
 Never: a stand-in, and never a skip: without a JDK the fixture fails and says what to install.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from infra.services.stack import Addresses, Stack
 
-# Compiled kernels take seconds on their first call, and a test run must be repeatable: no deadline, fixed seeds.
-settings.register_profile("recd", deadline=None, derandomize=True)
+# Compiled kernels take seconds on their first call, a busy machine draws examples slowly, and a test run must be
+# repeatable: no deadline, nothing is too slow, fixed seeds.
+settings.register_profile("recd", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("recd")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_heard() -> None:
+    """A shell starts what runs in its background deaf to SIGINT, and deafness is inherited: not by what tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +40,11 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 @pytest.fixture(scope="session")
 def kafka(services: Addresses) -> str:
-    """Kafka's bootstrap servers. The session's tests share it: name your topics and groups after the test."""
+    """Kafka's bootstrap servers. Other tests share it: name your topics and groups after the test."""
     return services.kafka
 
 
 @pytest.fixture(scope="session")
 def redis(services: Addresses) -> str:
-    """Redis's URL. The session's tests share it: prefix your keys with the test's name, never FLUSHALL."""
+    """Redis's URL. Other tests share it: prefix your keys with the test's name, never FLUSHALL."""
     return services.redis

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,9 +21,13 @@ def sources() -> list[Path]:
     return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), path)
+
+
 def functions(path: Path) -> Iterator[Function]:
-    tree = ast.parse(path.read_text(), path)
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
 
 
 def place(path: Path, function: Function) -> str:
@@ -59,9 +64,5 @@ def test_no_constructor_takes_more_than_its_limit() -> None:
 
 
 def test_every_module_says_what_it_owns() -> None:
-    silent = [path.relative_to(ROOT) for path in sources() if path.read_text().strip() and not docstring(path)]
+    silent = [path.relative_to(ROOT) for path in sources() if tree(path).body and not ast.get_docstring(tree(path))]
     assert silent == []
-
-
-def docstring(path: Path) -> str | None:
-    return ast.get_docstring(ast.parse(path.read_text(), path))

@@ -1,6 +1,7 @@
 """Trainer: from mini-batches to a trained model. Predict, score, then learn.
 
 config      the frozen configuration of model, optimizers and run
+transforms  what happens to a feature's ids before its table: the frozen configuration
 ids         feature ids to table rows, once per distinct row
 tensors     mini-batches to the tensors of one step: bags of all features in one lookup, inverses per group
 tables      the embedding tables: the only lookup, and its update inside backward

@@ -8,13 +8,15 @@ Shape suffixes: B samples, V ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streams.ikjt import Transform, transform_rows
 from streams.ikjt.jagged import Jagged
 from streams.minibatch import MiniBatch
 
@@ -50,15 +52,23 @@ class _Column:
 class OnlineLogisticRegression:
     """Logistic regression of one task over single-id features."""
 
-    def __init__(self, features: Sequence[str], learning_rate: float, task: int = 0) -> None:
+    def __init__(
+        self,
+        features: Sequence[str],
+        learning_rate: float,
+        task: int = 0,
+        transforms: Mapping[str, Sequence[Transform]] = MappingProxyType({}),
+    ) -> None:
+        """`transforms` are those of the model's features, without the mapping into tables."""
         self._rate = learning_rate
         self._task = task
+        self._transforms = transforms
         self._columns = {name: _Column() for name in features}
         self._bias = _Column(place_of={0: 0})
 
     def run(self, batch: MiniBatch) -> F64:
         """[B] logits from before the update; then learns from the batch's mean loss."""
-        rows = {name: _samples(batch, name) for name in self._columns}
+        rows = {name: transform_rows(_samples(batch, name), self._transforms.get(name, ())) for name in self._columns}
         places = {name: self._columns[name].places(jagged.values) for name, jagged in rows.items()}
         logits_B = np.full(len(batch), self._bias.weight[0])
         for name, jagged in rows.items():

@@ -81,7 +81,13 @@ class TrainerConfig:
 
     def weights_config(self) -> dict[str, Any]:
         """What must be equal for a checkpoint's weights to mean the same, as plain JSON values."""
-        parts = {"model": asdict(self.model), "optimizer": asdict(self.optimizer), "train": {"seed": self.train.seed}}
+        model = asdict(self.model)
+        # Only what is set: a key that this version adds and nobody uses must not orphan checkpoints.
+        stated = {feature: each.stated() for feature, each in self.model.transforms.items()}
+        model["transforms"] = {feature: each for feature, each in stated.items() if each}
+        if not model["transforms"]:
+            del model["transforms"]
+        parts = {"model": model, "optimizer": asdict(self.optimizer), "train": {"seed": self.train.seed}}
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
         return plain
 

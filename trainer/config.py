@@ -12,8 +12,9 @@ from typing import ClassVar, Final, Literal
 from streams.errors import ConfigError
 from streams.events.schema import EventSchema
 from streams.strict import STRICT
+from trainer.transforms import FeatureTransforms
 
-IdMapping = Literal["hash", "direct"]
+IdMapping = Literal["hash", "modulo", "direct"]
 Pooling = Literal["sum", "mean", "attention"]
 Readout = Literal["mean", "last"]
 DenseOptimizerName = Literal["adagrad", "adam"]
@@ -33,7 +34,7 @@ class TableConfig:
     normalized entropy, so give a hashed table 50 times its ids. With mapping `direct` the last row is kept for
     ids out of range."""
     mapping: IdMapping = "hash"
-    """hash: a seeded 64-bit mix of the id, modulo `rows`. direct: the id is the row."""
+    """hash: a seeded 64-bit mix of the id, modulo `rows`. modulo: the id modulo `rows`. direct: the id is the row."""
     init_scale: float = 0.05
     """Rows start uniform in [-init_scale, init_scale]."""
 
@@ -83,6 +84,8 @@ class ModelConfig:
     """Hidden layers over the interactions; a last layer with one output per task follows."""
     pooling: Mapping[str, Pooling] = field(default_factory=dict)
     """Feature name to how its row becomes one vector; features left out are averaged."""
+    transforms: Mapping[str, FeatureTransforms] = field(default_factory=dict)
+    """Feature name to what happens to its ids before they are looked up."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     """The encoder of features with pooling `attention`."""
 
@@ -98,10 +101,16 @@ class ModelConfig:
                 raise ConfigError(f"model.{name} holds a width below 1")
         if not self.over_layers:
             raise ConfigError("model.over_layers is empty; the over MLP needs at least one hidden layer")
+        for feature, transforms in self.transforms.items():
+            transforms.check(f"model.transforms.{feature}")
 
     def pooling_of(self, feature: str) -> Pooling:
         """How the rows of a feature become one vector each."""
         return self.pooling.get(feature, "mean")
+
+    def transforms_of(self, feature: str) -> FeatureTransforms:
+        """What happens to the ids of a feature; nothing by default."""
+        return self.transforms.get(feature, FeatureTransforms())
 
     def check_against(self, schema: EventSchema) -> None:
         """Raise ConfigError that names the first table or feature on which schema and model disagree."""
@@ -118,8 +127,28 @@ class ModelConfig:
             )
         for table in sorted(set(self.tables) - used):
             raise ConfigError(f"model.tables.{table} is used by no feature; remove it or name it in a feature")
-        for feature in sorted(set(self.pooling) - set(schema.feature_names)):
-            raise ConfigError(f"model.pooling.{feature}: no such feature; known: {schema.feature_names}")
+        for name in ("pooling", "transforms"):
+            for feature in sorted(set(getattr(self, name)) - set(schema.feature_names)):
+                raise ConfigError(f"model.{name}.{feature}: no such feature; known: {schema.feature_names}")
+        for feature, transforms in self.transforms.items():
+            self._check_direct(feature, transforms, schema.table_of[feature])
+
+    def _check_direct(self, feature: str, transforms: FeatureTransforms, table: str) -> None:
+        """What a transform declares must not fall on the row of ids out of range, with which it would be mixed up."""
+        config = self.tables[table]
+        if config.mapping != "direct":
+            return
+        name, last = f"model.transforms.{feature}", config.rows - 2
+        if transforms.missing is not None and not 0 <= transforms.missing <= last:
+            raise ConfigError(
+                f"{name}.missing = {transforms.missing} has no row of its own: table {table} is direct and holds ids "
+                f"0..{last}; name one of these, or raise model.tables.{table}.rows"
+            )
+        if transforms.bucketize is not None and len(transforms.bucketize) > last:
+            raise ConfigError(
+                f"{name}.bucketize gives ids 0..{len(transforms.bucketize)}, but table {table} is direct and holds "
+                f"0..{last}; raise model.tables.{table}.rows to {len(transforms.bucketize) + 2}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,27 +1,22 @@
-"""Feature ids to table rows.
+"""Feature ids to table rows: which transforms each feature goes through, and the layout of all tables.
 
-Owns the two mappings and the layout of all tables one after the other. Runs once per distinct row, on
-numpy; never sees a tensor and never creates or evicts rows.
+Owns the order: the feature's own transforms, the limit of attention, the declared id of missing rows, and at last the
+table's mapping. What each does is `streams.ikjt.transforms`; never sees a tensor, never creates or evicts rows.
 
-Shape suffixes: V ids.
+Shape suffixes: U distinct rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from trainer.config import TableConfig
-
-I64 = npt.NDArray[np.int64]
-
-_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2: Final = np.uint64(0x94D049BB133111EB)
+from streams.events.schema import EventSchema
+from streams.ikjt import Direct, Group, Hash, Ikjt, Missing, Modulo, PartialIkjt, Transform, Truncate, transform_group
+from trainer.config import ModelConfig, TableConfig
 
 
 def table_seed(table: str) -> int:
@@ -29,36 +24,62 @@ def table_seed(table: str) -> int:
     return int.from_bytes(hashlib.blake2b(table.encode(), digest_size=8).digest(), "little")
 
 
-def hash_rows(ids_V: npt.NDArray[Any], seed: int, rows: int) -> I64:
-    """splitmix64 of (id + seed), modulo `rows`, all in unsigned 64-bit arithmetic.
-
-    The mapping is part of every checkpoint: a change here orphans all trained rows. As plain Python:
-
-        x = (id + seed + 0x9E3779B97F4A7C15) % 2**64
-        x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) % 2**64
-        x = ((x ^ x >> 27) * 0x94D049BB133111EB) % 2**64
-        row = (x ^ x >> 31) % rows
-    """
-    x = ids_V.astype(np.int64).view(np.uint64)
-    with np.errstate(over="ignore"):
-        x = x + (np.uint64(seed) + _GAMMA)
-        x = (x ^ (x >> np.uint64(30))) * _MIX_1
-        x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    return ((x ^ (x >> np.uint64(31))) % np.uint64(rows)).view(np.int64)
+def mapping_of(table: str, config: TableConfig) -> Hash | Modulo | Direct:
+    """How ids become rows of the table, 0 to `rows` - 1."""
+    match config.mapping:
+        case "hash":
+            return Hash(config.rows, table_seed(table))
+        case "modulo":
+            return Modulo(config.rows)
+        case "direct":
+            return Direct(config.rows)
 
 
-def direct_rows(ids_V: npt.NDArray[Any], rows: int) -> tuple[I64, npt.NDArray[np.bool_]]:
-    """The id itself where it lies in [0, rows - 1), else the last row; and which ids were out of range."""
-    ids = ids_V.astype(np.int64)
-    outside = (ids < 0) | (ids >= rows - 1)
-    return np.where(outside, rows - 1, ids), outside
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Everything that happens between the ids of a feature and the rows of its table."""
+
+    cleaning: tuple[Transform, ...]
+    """What the configuration names, and the limit of attention; may leave rows empty."""
+    declared: tuple[Missing, ...]
+    """What an empty row becomes, if anything."""
+    mapping: Hash | Modulo | Direct
+
+    @property
+    def steps(self) -> tuple[Transform, ...]:
+        """All in one."""
+        return (*self.cleaning, *self.declared, self.mapping)
 
 
-def map_ids(ids_V: npt.NDArray[Any], table: str, config: TableConfig) -> tuple[I64, npt.NDArray[np.bool_] | None]:
-    """Rows of the table, and which ids were out of range (None where that cannot happen)."""
-    if config.mapping == "direct":
-        return direct_rows(ids_V, config.rows)
-    return hash_rows(ids_V, table_seed(table), config.rows), None
+def chain_of(feature: str, schema: EventSchema, model: ModelConfig) -> Chain:
+    """The chain of one feature of the schema."""
+    transforms = model.transforms_of(feature)
+    limit = (Truncate(model.attention.max_length),) if model.pooling_of(feature) == "attention" else ()
+    table = schema.table_of[feature]
+    return Chain((*transforms.chain(), *limit), transforms.declared(), mapping_of(table, model.tables[table]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRows:
+    """A group whose ids have become rows of their tables."""
+
+    group: Ikjt
+    missing: Mapping[str, int]
+    """Feature to samples whose row was empty and became the declared one; only features that declare one."""
+
+
+def to_table_rows(group: Group, chains: Mapping[str, Chain]) -> TableRows:
+    """Run the chain of every feature, once per distinct row; windows share the work as long as they share rows."""
+    cleaned = transform_group(group, {key: chain.cleaning for key, chain in chains.items()})
+    missing = {key: _num_empty(cleaned, key) for key, chain in chains.items() if chain.declared}
+    mapped = transform_group(cleaned, {key: (*chain.declared, chain.mapping) for key, chain in chains.items()})
+    return TableRows(mapped.to_exact(), missing)
+
+
+def _num_empty(group: Group, key: str) -> int:
+    """Samples whose row of the feature is empty."""
+    length_U = group.length if isinstance(group, PartialIkjt) else group.features[key].lengths
+    return int((length_U == 0)[group.inverse].sum())
 
 
 def first_rows(tables: Mapping[str, TableConfig]) -> dict[str, int]:

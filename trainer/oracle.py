@@ -1,6 +1,7 @@
 """The architecture once more: plain torch, sample by sample, without padding, batching or deduplication.
 
-The judge of parity, so it shares no code with the model beyond the mapping of ids: it reads a model's flat
+The judge of parity, so it shares no code with the model beyond the transforms of ids, which it runs on the row of
+every sample: it reads a model's flat
 state, in float64, and lets autograd find every gradient. Slow on purpose. Never trains.
 
 Shape suffixes: D embedding dim, N ids of one row, F vectors that interact, T tasks.
@@ -15,9 +16,10 @@ import torch
 from torch import Tensor
 
 from streams.events.schema import EventSchema
+from streams.ikjt import transform_rows
 from streams.minibatch import MiniBatch
 from trainer.config import ModelConfig
-from trainer.ids import map_ids
+from trainer.ids import chain_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,16 +47,12 @@ class Oracle:
 
     def run(self, batch: MiniBatch) -> OracleResult:
         rows = {key: jagged for group in batch.groups for key, jagged in group.expand().items()}
-        mapped = {}
-        for key, jagged in rows.items():
-            table = self._schema.table_of[key]
-            mapped[key] = map_ids(jagged.values, table, self._model.tables[table])[0]
+        mapped = {
+            key: transform_rows(jagged, chain_of(key, self._schema, self._model).steps) for key, jagged in rows.items()
+        }
         logits = []
         for sample in range(len(batch)):
-            ids = {
-                key: torch.from_numpy(mapped[key][jagged.offsets[sample] : jagged.offsets[sample + 1]])
-                for key, jagged in rows.items()
-            }
+            ids = {key: torch.from_numpy(jagged.row(sample)) for key, jagged in mapped.items()}
             logits.append(self._logits_T(torch.from_numpy(batch.dense[sample]).double(), ids))
         logits_BT = torch.stack(logits)
         labels_BT = torch.from_numpy(batch.labels).double()

@@ -69,6 +69,9 @@ class _Findings:
 
     def compare(self, what: str, name: str, ours: Tensor, plain: Tensor) -> None:
         """(b) for one tensor."""
+        if ours.shape != plain.shape:
+            self.reasons.append(f"(b) {what} of {name} are {[*ours.shape]} deduplicated and {[*plain.shape]} plain")
+            return
         gap = (ours - plain).abs()
         self.max_abs_diff[what] = max(self.max_abs_diff[what], float(gap.max()) if gap.numel() else 0.0)
         # Written so that a NaN on either side fails.

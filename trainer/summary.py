@@ -33,6 +33,8 @@ class Run:
         """A step is done."""
         for table, ids in prepared.tensors.counts.out_of_range.items():
             reporter.count("recd_ids_out_of_range_total", ids, table=table)
+        for feature, samples in prepared.tensors.counts.missing.items():
+            reporter.count("recd_missing_rows_total", samples, feature=feature)
         if verdict is not Verdict.LEARNED:
             reporter.count("recd_skipped_batches_total", len(prepared.entries), reason=verdict.name.lower())
             return

@@ -1,6 +1,6 @@
 """Mini-batches to the tensors of one step.
 
-Owns the joining of mini-batches, the mapping of ids once per distinct row, and the layout of the one lookup:
+Owns the joining of mini-batches, whose ids become table rows once per distinct row, and the layout of the one lookup:
 the bags of every feature one after the other, a bag per row for pooled features, a bag per id for sequences.
 Never looks anything up.
 
@@ -21,9 +21,10 @@ from streams.errors import ConfigError, InvariantError
 from streams.events.schema import EventSchema, FeatureGroup
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.windows import Group, PartialIkjt
 from streams.minibatch import MiniBatch
 from trainer.config import ModelConfig
-from trainer.ids import first_rows, map_ids
+from trainer.ids import chain_of, first_rows, to_table_rows
 from trainer.jagged_ops import Expansion
 
 I64 = npt.NDArray[np.int64]
@@ -58,6 +59,8 @@ class Counts:
     """Ids of all samples."""
     out_of_range: Mapping[str, int]
     """Table to ids that fell on its declared row, counted once per sample."""
+    missing: Mapping[str, int]
+    """Feature to samples whose row was empty and became the declared one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,18 +104,22 @@ def to_tensors(
 ) -> StepBatch:
     """The mini-batches of one step, joined in the given order.
 
-    `deduplicated=False` expands every row to its samples first: what a trainer without IKJTs would do, and
-    the baseline of parity and benchmarks.
+    `deduplicated=False` expands every row to its samples first, and transforms each one: what a trainer without
+    IKJTs would do, and the baseline of parity and benchmarks.
     """
     if not batches:
         raise InvariantError("a step needs at least one mini-batch")
     builder = _LookupBuilder(schema, model)
     expansions: dict[str, Expansion | None] = {}
     for place, group in enumerate(schema.all_groups):
-        features, inverse_B = _join([batch.groups[place].to_exact() for batch in batches], group)
-        if not deduplicated:
-            features = {key: rows.take(inverse_B) for key, rows in features.items()}
-            inverse_B = np.arange(len(inverse_B))
+        chains = {key: chain_of(key, schema, model) for key in group.features}
+        parts = []
+        for batch in batches:
+            _check_group(part := batch.groups[place], group)
+            mapped = to_table_rows(part if deduplicated else _expanded(part), chains)
+            builder.note_missing(mapped.missing)
+            parts.append(mapped.group)
+        features, inverse_B = _join(parts, group)
         expansions[group.name] = _expansion(inverse_B, next(iter(features.values())).num_rows)
         for key, rows in features.items():
             builder.add(group.name, key, rows, inverse_B)
@@ -141,59 +148,76 @@ class _LookupBuilder:
         self._rows: dict[str, int] = {}
         self._ids_expanded = 0
         self._out_of_range: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
         self.ids: list[I64] = []
         self.lengths: list[I64] = []
         self.features: dict[str, FeatureRows] = {}
 
+    def note_missing(self, missing: Mapping[str, int]) -> None:
+        """Samples of one mini-batch whose row became the declared one."""
+        for key, samples in missing.items():
+            self._missing[key] = self._missing.get(key, 0) + samples
+
     def add(self, group: str, key: str, rows: Jagged, inverse_B: I64) -> None:
-        """Map the ids of one feature and append its bags."""
-        if rows.weights is not None:
-            raise ConfigError(f"feature {key}: weighted ids cannot be pooled yet; drop its weights")
+        """Append the bags of one feature, whose ids are rows of its table."""
         is_sequence = self._model.pooling_of(key) == "attention"
         if is_sequence:
-            rows = newest_first(rows, self._model.attention.max_length)
+            rows = newest_first(rows)
         table = self._table_of[key]
-        mapped, outside = map_ids(rows.values, table, self._model.tables[table])
-        if outside is not None:
+        config = self._model.tables[table]
+        if config.mapping == "direct":
+            # No id in range is the declared row.
+            outside = rows.values == config.rows - 1
             per_row = np.diff(np.concatenate([[0], np.cumsum(outside)])[rows.offsets])
             self._out_of_range[table] = self._out_of_range.get(table, 0) + int(per_row[inverse_B].sum())
         lengths = rows.lengths
-        bags = np.ones(len(mapped), np.int64) if is_sequence else lengths
+        bags = np.ones(len(rows.values), np.int64) if is_sequence else lengths
         self.features[key] = FeatureRows(
             self._num_bags, len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0))
         )
-        self.ids.append(mapped + self._first_row[table])
+        self.ids.append(rows.values + self._first_row[table])
         self.lengths.append(bags)
         self._num_bags += len(bags)
         self._rows[group] = rows.num_rows
         self._ids_expanded += int(lengths[inverse_B].sum())
 
     def counts(self) -> Counts:
-        return Counts(self._rows, sum(len(ids) for ids in self.ids), self._ids_expanded, self._out_of_range)
+        ids = sum(len(ids) for ids in self.ids)
+        return Counts(self._rows, ids, self._ids_expanded, self._out_of_range, self._missing)
 
 
-def newest_first(rows: Jagged, last: int) -> Jagged:
-    """Each row's last `last` values in reverse, so that place j means j from the end whatever the window's start."""
-    lengths = np.minimum(rows.lengths, last)
-    offsets = offsets_of(lengths)
-    # Value i of the output is that far back from its row's end.
-    back = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return Jagged(rows.values[np.repeat(rows.offsets[1:], lengths) - 1 - back], offsets)
+def newest_first(rows: Jagged) -> Jagged:
+    """Each row in reverse, so that place j means j from the end whatever the window's start."""
+    # A row that ends at e and begins at b holds at place v what stood at b + e - 1 - v.
+    ends = np.repeat(rows.offsets[:-1] + rows.offsets[1:] - 1, rows.lengths)
+    return Jagged(rows.values[ends - np.arange(len(ends))], rows.offsets)
+
+
+def _check_group(part: Group, group: FeatureGroup) -> None:
+    """Refuse what cannot be trained on, in words."""
+    if part.group != group.name or part.keys != group.features:
+        raise InvariantError(
+            f"a mini-batch has group {part.group} of {part.keys} where the schema has {group.name} of "
+            f"{group.features}; it was built under another schema"
+        )
+    if part.dense_names:
+        raise ConfigError(
+            f"group {part.group}: dense columns {', '.join(part.dense_names)} of a group are not trained on yet; "
+            "send them as dense columns of the samples"
+        )
+    rows = part.buffers if isinstance(part, PartialIkjt) else part.features
+    for key, each in rows.items():
+        if each.weights is not None:
+            raise ConfigError(f"feature {key}: weighted ids cannot be pooled yet; drop its weights")
+
+
+def _expanded(group: Group) -> Ikjt:
+    """The same samples with a row each."""
+    return Ikjt(group.group, group.expand(), np.arange(group.num_samples, dtype=np.int32))
 
 
 def _join(parts: Sequence[Ikjt], group: FeatureGroup) -> tuple[dict[str, Jagged], I64]:
     """Rows and inverse of one group over all mini-batches; rows that repeat across mini-batches stay apart."""
-    for part in parts:
-        if part.group != group.name or part.keys != group.features:
-            raise InvariantError(
-                f"a mini-batch has group {part.group} of {part.keys} where the schema has {group.name} of "
-                f"{group.features}; it was built under another schema"
-            )
-        if part.dense_names:
-            raise ConfigError(
-                f"group {part.group}: dense columns {', '.join(part.dense_names)} of a group are not trained on yet; "
-                "send them as dense columns of the samples"
-            )
     first = np.cumsum([0] + [part.num_rows for part in parts])
     inverse_B = np.concatenate([part.inverse + start for part, start in zip(parts, first, strict=False)])
     return {key: Jagged.concat([part.features[key] for part in parts]) for key in group.features}, inverse_B

@@ -20,6 +20,8 @@ from streams.errors import ConfigError
 
 BENCHES: Final = {
     "ikjt": "benchmarks.ikjt",
+    "partial": "benchmarks.partial",
+    "transforms": "benchmarks.transforms",
     "wire": "benchmarks.wire",
 }
 """Name to module; its `measure()` gives the result lines."""
@@ -31,8 +33,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {_NA
 def bench(name: NameArgument, as_json: JsonOption = False) -> None:
     """Run one benchmark; what is compared is always the ratio, measured in turns in one run.
 
-    ikjt: finding equal rows, then all of wire; wire: bytes a sample and decoding. RECD_DATA names the folder of the
-    KuaiRand sample, which is left out where it is not there.
+    ikjt: finding equal rows, then all of wire; partial: what windows save on MovieLens; transforms: of distinct rows,
+    against the expanded batch; wire: bytes a sample and decoding. RECD_DATA names the folder of the KuaiRand sample,
+    which is left out where it is not there.
 
     Examples:
 

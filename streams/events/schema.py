@@ -223,6 +223,12 @@ class EventSchema:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ConfigError(f"{what}: {', '.join(twice)} is named twice; names must be unique")
+        alone = set(self.feature_names).difference(*(group.features for group in self.groups))
+        clash = sorted(alone.intersection(group.name for group in self.groups))
+        if clash:
+            raise ConfigError(
+                f"groups: {clash[0]} names a group and a feature that is a group by itself; rename the group"
+            )
         unknown = {name for group in self.groups for name in group.features} - set(self.feature_names)
         if unknown:
             raise ConfigError(f"groups: unknown feature {', '.join(sorted(unknown))}; known: {self.feature_names}")

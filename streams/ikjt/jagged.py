@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streams.ikjt.kernels import copy_rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Jagged:
     """Row r is `values[offsets[r]:offsets[r + 1]]`.
 
@@ -80,6 +80,10 @@ class Jagged:
         """As Python lists; for tests and for people."""
         return [self.row(r).tolist() for r in range(self.num_rows)]
 
+    def __repr__(self) -> str:
+        weighted = "" if self.weights is None else ", weighted"
+        return f"Jagged({self.num_rows} rows, {len(self.values)} {self.values.dtype} values{weighted})"
+
     def validate(self, name: str = "jagged") -> None:
         """Raise ValueError that names the first broken invariant."""
         offsets = self.offsets
@@ -92,6 +96,8 @@ class Jagged:
             raise ValueError(f"{name}: values must be one row of int32 or int64 ids, not {self.values.dtype}")
         if offsets[-1] != len(self.values):
             raise ValueError(f"{name}: offsets end at {offsets[-1]} but there are {len(self.values)} values")
+        if self.weights is not None and self.weights.ndim != 1:
+            raise ValueError(f"{name}: weights must be one number a value, not of shape {self.weights.shape}")
         if self.weights is not None and len(self.weights) != len(self.values):
             raise ValueError(f"{name}: {len(self.weights)} weights for {len(self.values)} values")
         if self.weights is not None and self.weights.dtype != np.float32:

@@ -65,7 +65,10 @@ def slice_group(group: Group, start: int, stop: int, session_id: SessionIds) -> 
 
 
 def _join(parts: Sequence[Jagged], name: str) -> Jagged:
-    """Rows of all parts."""
+    """Rows of all parts, in the dtype that all of them have: it must not depend on what is joined with what."""
+    dtypes = sorted({part.values.dtype.name for part in parts})
+    if len(dtypes) > 1:
+        raise ValueError(f"feature {name}: ids of {' and '.join(dtypes)} are not joined; give all parts one dtype")
     try:
         return Jagged.concat(parts)
     except ValueError as error:

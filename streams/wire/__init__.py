@@ -1,11 +1,17 @@
 """Mini-batches as bytes, version 1. `docs/wire.md` has the layout byte by byte.
 
-layout     the header and the section table: what lies where
+layout     the header, and what numbers on the wire mean
+table      the section table: what lies where
 packing    integer columns made small before compression
+ranked, runs, symbols   the encodings that zstd can count
+unpacking  one section back to its column, compiled
+arena      every column of a message into one memory, in one compiled call
 sections   the columns of a message, one after the other
 groups     feature groups as sections, in either form
 bound      how large a message can become, without encoding it
 codec      a mini-batch to sections and back
+damage     what can be wrong with a section, in words
+unaligned  64 bits from any byte
 
 A message is a header of 64 bytes and a body compressed with zstd. The body is a table of sections (kind, name,
 dtype, encoding, count, position) and their buffers, each at a multiple of 64 bytes. Both parts are under a CRC-32C.

@@ -12,7 +12,8 @@ from typing import Final
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
-from streams.wire.layout import ALIGNMENT, HEADER_BYTES, table_bytes
+from streams.wire.layout import ALIGNMENT, HEADER_BYTES
+from streams.wire.table import table_bytes
 
 _NAMELESS: Final = 8
 """Sections that every message may have and that carry no name."""

@@ -3,8 +3,8 @@
 Owns the order of the sections: lineage, labels, dense, ids that features share, then one group after the other. The
 sections of a group are `groups`, the bytes of header and table `layout`.
 
-Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out has passed
-`MiniBatch.validate`. Every failure is a WireError.
+Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out keeps every promise
+of `MiniBatch.validate`, most of it proved while decoding. Every failure is a WireError.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ import zstandard
 from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.windows import Group
-from streams.minibatch import Lineage, MiniBatch
+from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
 from streams.wire import layout
+from streams.wire.arena import read_columns
 from streams.wire.groups import check_windows, columns_of, read_group, stored
-from streams.wire.layout import Encoding, Header, Kind, Section
+from streams.wire.layout import Encoding, Header, Kind
 from streams.wire.packing import pack, pack_matrix, pack_together
 from streams.wire.sections import Column, Sections
+from streams.wire.table import Section, read_table, table_bytes, write_table
+from streams.wire.unaligned import PADDING
 
 Array = npt.NDArray[Any]
 
@@ -68,13 +71,13 @@ def peek(data: bytes | memoryview) -> Header:
 
 
 def decode(data: bytes | memoryview) -> MiniBatch:
-    """The mini-batch of a message. Plain columns are views of one decompressed buffer. Raises WireError."""
+    """The mini-batch of a message. All its columns are views of one memory. Raises WireError."""
     header = layout.read_header(data)
     body = _decompress(header, memoryview(data)[layout.HEADER_BYTES :])
-    sections = Sections(layout.read_table(header, body.data), body)
+    sections = Sections(read_columns(read_table(header, body), body))
+    del body
     try:
         batch = _read_batch(header, sections)
-        batch.validate()
         check_windows(batch.groups)
     except ValueError as error:
         raise WireError(f"the message holds an impossible mini-batch: {error}") from error
@@ -110,7 +113,7 @@ def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator
 def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple[bytearray, list[Section], int]:
     """Body, its sections and the size of their table."""
     columns = list(_columns(batch, compressor))
-    size_of_table = layout.table_bytes([column.name for column in columns])
+    size_of_table = table_bytes([column.name for column in columns])
     sections: list[Section] = []
     end = size_of_table
     for column in columns:
@@ -134,25 +137,24 @@ def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple
     if end > layout.MAX_BODY_BYTES or decoded_bytes > layout.MAX_DECODED_BYTES:
         raise ValueError(f"a mini-batch of {end} bytes is above the limit of the format; make smaller batches")
     body = bytearray(end)
-    body[:size_of_table] = layout.write_table(sections)
+    body[:size_of_table] = write_table(sections)
     for section, column in zip(sections, columns, strict=True):
         body[section.position : section.position + section.size] = column.packed.buffer
     return body, sections, size_of_table
 
 
 def _decompress(header: Header, stored: memoryview) -> npt.NDArray[np.uint8]:
-    """The body in memory of its own that begins at a multiple of 64 bytes and may be written to."""
+    """The body in memory of its own, padded."""
     if google_crc32c.value(bytes(stored)) != header.body_crc:
         raise WireError("the body is damaged: its CRC-32C does not match")
     try:
         announced = zstandard.frame_content_size(stored)
         if announced != header.body_bytes:
             raise WireError(f"the header announces {header.body_bytes} bytes, the compressed body {announced}")
-        memory = np.empty(header.body_bytes + layout.ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % layout.ALIGNMENT
-        body = memory[start : start + header.body_bytes]
+        body = np.empty(header.body_bytes + PADDING, np.uint8)
+        body[header.body_bytes :] = 0
         with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
-            found = reader.readinto(body.data) if header.body_bytes else 0
+            found = reader.readinto(body[: header.body_bytes].data) if header.body_bytes else 0
     except zstandard.ZstdError as error:
         raise WireError(f"the body cannot be decompressed: {error}") from error
     if found != header.body_bytes:
@@ -161,16 +163,21 @@ def _decompress(header: Header, stored: memoryview) -> npt.NDArray[np.uint8]:
 
 
 def _read_batch(header: Header, sections: Sections) -> MiniBatch:
-    """Takes every section. Raises WireError or ValueError."""
-    lineage = Lineage(**{name: sections.take(kind)[1] for name, kind in _LINEAGE.items()})
-    if len(lineage.offset) != header.samples:
-        raise WireError(f"the header announces {header.samples} samples, {len(lineage.offset)} are there")
+    """Takes every section; the batch keeps the promises of `MiniBatch.validate`. Raises WireError or ValueError."""
+    if header.partition >= 2**31:
+        raise WireError(f"partition {header.partition} does not exist")
+    lineage = Lineage(**{name: _lineage(header, sections, name) for name in _LINEAGE})
     labels, dense = (_matrix(header, sections, kind) for kind in (Kind.LABELS, Kind.DENSE))
-    sections.share()
+    if sections.upcoming() == Kind.IDS:
+        sections.take(Kind.IDS)
     groups: list[Group] = []
-    while sections.upcoming() is not None:
+    while sections.upcoming():
         groups.append(read_group(sections))
-    sections.end()
+        if groups[-1].num_samples != header.samples:
+            raise WireError(f"group {groups[-1].group} has {groups[-1].num_samples} samples, not {header.samples}")
+    _refuse_repeated("group", [group.group for group in groups])
+    _refuse_repeated("feature", [key for group in groups for key in group.keys])
+    _refuse_repeated("dense column", [name for group in groups for name in group.dense_names])
     return MiniBatch(
         partition=header.partition,
         sequence=header.sequence,
@@ -183,9 +190,21 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
     )
 
 
+def _lineage(header: Header, sections: Sections, name: str) -> Array:
+    """[B]."""
+    index = sections.take(_LINEAGE[name], LINEAGE_DTYPES[name])
+    if sections.count(index) != header.samples:
+        raise WireError(f"{sections.words(index)} has {sections.count(index)} samples, the header {header.samples}")
+    return sections.column(index)
+
+
 def _matrix(header: Header, sections: Sections, kind: Kind) -> Array:
     """[B, columns]."""
-    section, column = sections.take(kind)
-    if section.count != header.samples * section.columns:
-        raise WireError(f"{section} has {section.count} values for {header.samples} samples of {section.columns}")
-    return column.reshape(header.samples, section.columns)
+    index = sections.take(kind, np.float32)
+    return sections.matrix(index, header.samples)
+
+
+def _refuse_repeated(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = min(name for name in names if names.count(name) > 1)
+        raise WireError(f"{what} {twice} is there twice; names must be unique")

@@ -19,8 +19,9 @@ import zstandard
 
 from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
-from streams.ikjt.jagged import Jagged, offsets_of
-from streams.ikjt.windows import Group, PartialIkjt
+from streams.ikjt.invariants import check_dense
+from streams.ikjt.jagged import Jagged
+from streams.ikjt.windows import Group, PartialIkjt, windows_inside
 from streams.wire.layout import MAX_DECODED_BYTES, Kind
 from streams.wire.packing import Packed, pack, pack_matrix, plain
 from streams.wire.sections import Column, Sections
@@ -54,23 +55,25 @@ def columns_of(group: Group, compressor: zstandard.ZstdCompressor, values: Itera
 
 
 def read_group(sections: Sections) -> Group:
-    """The next group. Raises WireError; what it returns has still to pass `validate`."""
-    head, inverse = sections.take(Kind.INVERSE)
-    dense, names = _read_dense(sections)
-    if sections.upcoming() is not Kind.START:
-        features: dict[str, Jagged] = {}
-        while sections.upcoming() is Kind.LENGTHS:
-            section, lengths = sections.take(Kind.LENGTHS)
-            _add_feature(features, sections, section.name, offsets_of(_integers(str(section), lengths)))
-        return Ikjt(head.name, features, inverse, dense, names)
-    _, start = sections.take(Kind.START)
-    _, length = sections.take(Kind.WINDOW)
-    section, sizes = sections.take(Kind.BUFFERS)
-    offsets = offsets_of(_integers(str(section), sizes))
-    buffers: dict[str, Jagged] = {}
-    while sections.upcoming() is Kind.VALUES:
-        _add_feature(buffers, sections, None, offsets)
-    return PartialIkjt(head.name, buffers, start, length, inverse, dense, names)
+    """The next group, which keeps its promises. Raises WireError, or ValueError in the words of `validate`."""
+    head = sections.take(Kind.INVERSE, np.int32)
+    name, inverse, num_rows = sections.name(head), sections.column(head), sections.proof(head)
+    if num_rows < 0:
+        raise WireError(f"group {name}: its inverse does not number rows by first appearance, from 0")
+    dense, names = _read_dense(sections, num_rows)
+    check_dense(name, dense, names, num_rows)
+    if sections.upcoming() == Kind.START:
+        start, length, buffers = _read_windows(sections, name, num_rows)
+        return PartialIkjt(name, buffers, start, length, inverse, dense, names)
+    features: dict[str, Jagged] = {}
+    while sections.upcoming() == Kind.LENGTHS:
+        lengths = sections.take(Kind.LENGTHS, np.int64)
+        if sections.count(lengths) != num_rows:
+            raise WireError(f"{sections.words(lengths)} has {sections.count(lengths)} rows, its inverse {num_rows}")
+        _add_feature(features, sections, lengths, named=True)
+    if not features:
+        raise WireError(f"group {name} has no features")
+    return Ikjt(name, features, inverse, dense, names)
 
 
 def check_windows(groups: Iterable[Group]) -> None:
@@ -96,33 +99,47 @@ def _features(
             yield Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
 
 
-def _add_feature(
-    features: dict[str, Jagged], sections: Sections, key: str | None, offsets: npt.NDArray[np.int64]
-) -> None:
-    """Values and weights of one feature; a key that is None is that of the values."""
-    section, values = sections.take(Kind.VALUES)
-    key = section.name if key is None else key
+def _read_windows(sections: Sections, name: str, num_rows: int) -> tuple[Array, Array, dict[str, Jagged]]:
+    """Start and length of the windows, and the buffers by feature."""
+    start, length = (sections.take(kind, np.int32) for kind in (Kind.START, Kind.WINDOW))
+    for window in (start, length):
+        if sections.count(window) != num_rows:
+            raise WireError(f"{sections.words(window)} has {sections.count(window)} rows, its inverse {num_rows}")
+    sizes = sections.take(Kind.BUFFERS, np.int64)
+    buffers: dict[str, Jagged] = {}
+    while sections.upcoming() == Kind.VALUES:
+        _add_feature(buffers, sections, sizes, named=False)
+    if not buffers:
+        raise WireError(f"group {name} has no features")
+    columns = sections.column(start), sections.column(length)
+    if not windows_inside(sections.column(sizes), *columns).all():
+        raise WireError(f"group {name}: a window leaves its buffer")
+    return *columns, buffers
+
+
+def _add_feature(features: dict[str, Jagged], sections: Sections, lengths: int, *, named: bool) -> None:
+    """Values and weights of one feature; the section of the lengths has the feature's name, or the group's."""
+    values = sections.take(Kind.VALUES)
+    key, size = sections.name(values), sections.count(values)
+    if key in features or (named and not sections.same_name(lengths, values)):
+        raise WireError(f"{sections.words(values)} is mixed with another feature or repeated")
+    if sections.proof(lengths) != size:
+        raise WireError(f"{sections.words(lengths)} does not sum up to the {size} values of {key}")
+    ids = sections.column(values)
+    if ids.dtype.kind != "i":
+        raise WireError(f"{sections.words(values)} holds {ids.dtype}, not integers")
     weights = None
-    if section.name != key or key in features:
-        raise WireError(f"{section} is mixed with another feature or repeated")
-    if sections.upcoming() is Kind.WEIGHTS:
-        section, weights = sections.take(Kind.WEIGHTS)
-        if section.name != key:
-            raise WireError(f"{section} is mixed with another feature or repeated")
-    features[key] = Jagged(values, offsets, weights)
+    if sections.upcoming() == Kind.WEIGHTS:
+        each = sections.take(Kind.WEIGHTS, np.float32)
+        if sections.count(each) != size or not sections.same_name(values, each):
+            raise WireError(f"{sections.words(each)} is mixed with another feature or repeated, or not one a value")
+        weights = sections.column(each)
+    features[key] = Jagged(ids, sections.column(lengths), weights)
 
 
-def _read_dense(sections: Sections) -> tuple[Array | None, tuple[str, ...]]:
+def _read_dense(sections: Sections, num_rows: int) -> tuple[Array | None, tuple[str, ...]]:
     """[U, K] and its names, where the group has dense columns."""
-    if sections.upcoming() is not Kind.GROUP_DENSE:
+    if sections.upcoming() != Kind.GROUP_DENSE:
         return None, ()
-    section, column = sections.take(Kind.GROUP_DENSE)
-    if section.columns == 0 or section.count % section.columns:
-        raise WireError(f"{section} has {section.count} values in {section.columns} columns")
-    return column.reshape(-1, section.columns), tuple(section.name.split(_NAMES_END))
-
-
-def _integers(name: str, lengths: Array) -> Array:
-    if lengths.dtype.kind != "i":
-        raise WireError(f"{name} holds {lengths.dtype}, not integers")
-    return lengths
+    index = sections.take(Kind.GROUP_DENSE, np.float32)
+    return sections.matrix(index, num_rows), tuple(sections.name(index).split(_NAMES_END))

@@ -1,12 +1,10 @@
-"""The header and the section table of a mini-batch message: what lies where, and which sizes are believed.
+"""The header of a mini-batch message, the numbers that name things on the wire, and which sizes are believed.
 
-Owns the layout, its limits and every check of it. Never looks inside a buffer.
+Owns the header, its limits and every check of it. What lies in the body is `table`.
 
 header   magic "RECD", u8 version, u8 flags, u16 sections, u32 partition, u32 samples, i64 sequence,
          i64 watermark_ms, u64 fingerprint, u32 body bytes, u32 stored bytes, u32 sessions, u32 table bytes,
          u32 CRC-32C of the stored body, u32 CRC-32C of the 60 bytes before
-section  u8 kind, u8 dtype, u8 encoding, u8 width, u16 name bytes, u16 columns, u32 count, u32 position,
-         u32 size, i64 base, name in UTF-8
 
 All little-endian, without gaps. Golden bytes in the tests pin every one of them.
 """
@@ -14,7 +12,6 @@ All little-endian, without gaps. Golden bytes in the tests pin every one of them
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -36,7 +33,6 @@ MAX_DECODED_BYTES: Final = 1 << 29
 
 _HEADER: Final = struct.Struct("<4sBBHIIqqQIIIII")
 _CRC: Final = struct.Struct("<I")
-_SECTION: Final = struct.Struct("<BBBBHHIIIq")
 HEADER_BYTES: Final = _HEADER.size + _CRC.size
 
 
@@ -119,38 +115,9 @@ class Header:
     body_crc: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One line of the section table."""
-
-    kind: Kind
-    dtype: np.dtype[Any]
-    encoding: Encoding
-    width: int
-    """Bytes or bits a value, as the encoding says; 0 where it does not matter."""
-    name: str
-    columns: int
-    """Columns of a matrix; 1 for everything else."""
-    count: int
-    """Values, over all columns."""
-    position: int
-    """Where the buffer begins in the body."""
-    size: int
-    """Bytes of the buffer."""
-    base: int
-
-    def __str__(self) -> str:
-        return f"section {self.kind.name.lower()}{f' of {self.name}' if self.name else ''}"
-
-
 def aligned(position: int) -> int:
     """The next position at which a buffer may begin."""
     return -(-position // ALIGNMENT) * ALIGNMENT
-
-
-def table_bytes(names: Sequence[str]) -> int:
-    """Size of a section table with these names."""
-    return sum(_SECTION.size + len(name.encode()) for name in names)
 
 
 def write_header(header: Header) -> bytes:
@@ -201,61 +168,3 @@ def read_header(data: bytes | memoryview) -> Header:
         stored_bytes=stored_bytes,
         body_crc=body_crc,
     )
-
-
-def write_table(sections: Sequence[Section]) -> bytes:
-    """The section table, the first thing in the body."""
-    parts: list[bytes] = []
-    for s in sections:
-        name = s.name.encode()
-        code = DTYPE_CODES[s.dtype]
-        fixed = (s.kind, code, s.encoding, s.width, len(name), s.columns, s.count, s.position, s.size, s.base)
-        parts += [_SECTION.pack(*fixed), name]
-    return b"".join(parts)
-
-
-def read_table(header: Header, body: memoryview) -> list[Section]:
-    """Every section, checked to lie where it must and to need no more memory than the limit. Raises WireError."""
-    table = body[: header.table_bytes]
-    sections: list[Section] = []
-    at, decoded_bytes, expected = 0, 0, aligned(header.table_bytes)
-    for index in range(header.num_sections):
-        section, at = _read_section(table, at, index)
-        if section.position != expected or section.position + section.size > header.body_bytes:
-            raise WireError(f"{section} does not lie behind the section before it, inside the body")
-        expected = aligned(section.position + section.size)
-        if section.encoding is not Encoding.SHARED:  # views of the IDS section, which is counted
-            decoded_bytes += section.count * 8  # also an int32 column passes through 8 bytes a value
-        if decoded_bytes > MAX_DECODED_BYTES:
-            raise WireError(f"{section} would unpack to more than {MAX_DECODED_BYTES} bytes in all")
-        sections.append(section)
-    if at != header.table_bytes:
-        raise WireError(f"the section table has {header.table_bytes - at} bytes too many")
-    return sections
-
-
-def _read_section(table: memoryview, at: int, index: int) -> tuple[Section, int]:
-    """The section that begins at `at`, and where the next one begins."""
-    if at + _SECTION.size > len(table):
-        raise WireError(f"the section table ends inside section {index}")
-    kind, dtype, encoding, width, name_bytes, *numbers, base = _SECTION.unpack_from(table, at)
-    columns, count, position, size = numbers
-    at += _SECTION.size
-    if at + name_bytes > len(table):
-        raise WireError(f"the section table ends inside the name of section {index}")
-    try:
-        section = Section(
-            kind=Kind(kind),
-            dtype=DTYPES[dtype],
-            encoding=Encoding(encoding),
-            width=width,
-            name=str(table[at : at + name_bytes], "utf-8"),
-            columns=columns,
-            count=count,
-            position=position,
-            size=size,
-            base=base,
-        )
-    except (ValueError, KeyError) as error:
-        raise WireError(f"section {index} is of a kind, dtype, encoding or name we do not know: {error}") from error
-    return section, at + name_bytes

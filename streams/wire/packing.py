@@ -1,6 +1,6 @@
-"""Integer columns made small before compression, and back.
+"""Integer columns made small before compression.
 
-Owns the encodings and the choice between them. Knows nothing of mini-batches.
+Owns the choice between the encodings. Knows nothing of mini-batches; the way back is `unpacking`.
 
 All arithmetic is modulo 2^64, so every int64 and uint64 column round-trips. Which encoding wins depends on how zstd
 sees the result (bit packing hides repeats from it, bytes do not), so a sample of each candidate is compressed and
@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from streams.errors import WireError
 from streams.ikjt.kernels import compiled
-from streams.wire.layout import Encoding, Section
-from streams.wire.ranked import pack_ranked, unpack_ranked
-from streams.wire.runs import num_runs, pack_floats, pack_runs, unpack_floats, unpack_runs
-from streams.wire.symbols import unzigzag, words_of, zigzag
+from streams.wire.layout import Encoding
+from streams.wire.ranked import pack_ranked
+from streams.wire.runs import num_runs, pack_floats, pack_runs
+from streams.wire.symbols import zigzag
 
 U64 = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
@@ -109,72 +108,6 @@ def pack_together(
     ]
 
 
-def unpack(section: Section, buffer: Array) -> Array:
-    """The column of a section; a view of `buffer` where it is plain. Raises WireError if the sizes do not agree."""
-    if section.encoding in _SYMBOLIC:
-        return _unpack_symbols(section, buffer)
-    if section.encoding is Encoding.SHARED:
-        raise WireError(f"{section} says that it shares ids; only values share ids")
-    if len(buffer) != _buffer_bytes(section):
-        raise WireError(f"{section} has {len(buffer)} bytes; {section.count} values need {_buffer_bytes(section)}")
-    if section.encoding is Encoding.PLAIN:
-        return buffer.view(section.dtype)
-    if section.dtype.kind == "f":
-        raise WireError(f"{section} holds floats, which are never stored as {section.encoding.name.lower()}")
-    base = np.uint64(section.base % 2**64)
-    if section.encoding is Encoding.CONSTANT:
-        wide = np.full(section.count, base, np.uint64)
-    elif section.encoding is Encoding.BITS:
-        wide = _unpack_bits(words_of(buffer), section.count, section.width) + base
-    elif section.encoding is Encoding.FIXED:
-        wide = _widen(buffer, section.width) + base
-    else:
-        wide = np.cumsum(unzigzag(_widen(buffer, section.width)), dtype=np.uint64) + base
-    return _from_wide(wide, section)
-
-
-class SharedIds:
-    """The values of a message's IDS section, given out in order to the sections that have none of their own."""
-
-    def __init__(self, ids: npt.NDArray[np.int64]) -> None:
-        self._ids = ids
-        self._next = 0
-
-    def take(self, section: Section) -> Array:
-        """The next `count` values, a view. Raises WireError if there are not so many."""
-        if section.size or section.dtype != self._ids.dtype:
-            raise WireError(f"{section} shares ids: it can have no bytes of its own, and only int64 values")
-        if section.count > self.left:
-            raise WireError(f"{section} shares {section.count} ids, {self.left} are left")
-        self._next += section.count
-        return self._ids[self._next - section.count : self._next]
-
-    @property
-    def left(self) -> int:
-        """Values that nobody took yet."""
-        return len(self._ids) - self._next
-
-
-_SYMBOLIC: Final = frozenset({Encoding.RUNS, Encoding.RANKED, Encoding.FLOATS})
-
-
-def _unpack_symbols(section: Section, buffer: Array) -> Array:
-    """The column of an encoding whose bytes say for themselves how many they are."""
-    if (section.encoding is Encoding.FLOATS) != (section.dtype.kind == "f"):
-        raise WireError(f"{section} holds {section.dtype}, which is never stored as {section.encoding.name.lower()}")
-    base = np.uint64(section.base % 2**64)
-    try:
-        if section.encoding is Encoding.FLOATS:
-            return unpack_floats(buffer, section.count, section.columns)
-        if section.encoding is Encoding.RUNS:
-            return _from_wide(unpack_runs(buffer, section.count, base), section)
-        if not 1 <= section.width <= _WORD_BITS:
-            raise WireError(f"{section} cannot have {section.width} bits a value")
-        return _from_wide(unpack_ranked(buffer, section.count, base, section.width), section)
-    except ValueError as error:
-        raise WireError(f"{section} is damaged: {error}") from error
-
-
 def _may_share(column: Array) -> bool:
     return column.dtype == np.int64 and len(column) > 0 and int(column.min()) != int(column.max())
 
@@ -245,46 +178,11 @@ def _estimated_bytes(packed: Packed, count: int, compressor: zstandard.ZstdCompr
     return len(compressor.compress(sample)) / covered
 
 
-def _buffer_bytes(section: Section) -> int:
-    """Bytes that a section's buffer must have. Raises WireError for a width that does not exist."""
-    if section.encoding is Encoding.PLAIN:
-        return section.count * section.dtype.itemsize
-    if section.encoding is Encoding.CONSTANT:
-        return 0
-    if section.encoding is Encoding.BITS:
-        if not 1 <= section.width < _WORD_BITS:
-            raise WireError(f"{section} cannot have {section.width} bits a value")
-        return -(-section.count * section.width // 8)
-    if not 1 <= section.width <= 8:
-        raise WireError(f"{section} cannot have {section.width} bytes a value")
-    return section.count * section.width
-
-
-def _from_wide(wide: U64, section: Section) -> Array:
-    """64 bits a value to the section's dtype; refuses what an int32 cannot hold instead of cutting it."""
-    if section.dtype.kind == "u":
-        return wide
-    signed = wide.view(np.int64)
-    if section.dtype.itemsize == 8:
-        return signed
-    narrow, fits = _to_int32(signed)
-    if not fits:
-        raise WireError(f"{section} holds values beyond int32")
-    return narrow
-
-
 def _narrow(wide: U64, width: int) -> memoryview:
     """The lowest `width` bytes of every value."""
     if width in (1, 2, 4, 8):
         return _bytes_of(wide.astype(f"<u{width}"))
     return _bytes_of(_take_bytes(wide, width))
-
-
-def _widen(buffer: Array, width: int) -> U64:
-    """The way back from `_narrow`."""
-    if width in (1, 2, 4, 8):
-        return buffer.view(f"<u{width}").astype(np.uint64)
-    return _join_bytes(buffer, width)
 
 
 def _bytes_of(array: Array) -> memoryview:
@@ -294,17 +192,6 @@ def _bytes_of(array: Array) -> memoryview:
 def _signed(value: int) -> int:
     """The int64 with the same bits."""
     return (value + 2**63) % 2**64 - 2**63
-
-
-@compiled
-def _to_int32(signed: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], bool]:
-    """The values in 32 bits, and whether all of them fit."""
-    narrow = np.empty(len(signed), np.int32)
-    lost = np.int64(0)
-    for i in range(len(signed)):
-        narrow[i] = signed[i]
-        lost |= signed[i] ^ np.int64(narrow[i])
-    return narrow, lost == 0
 
 
 @compiled
@@ -320,18 +207,6 @@ def _take_bytes(wide: U64, width: int) -> npt.NDArray[np.uint8]:
 
 
 @compiled
-def _join_bytes(buffer: npt.NDArray[np.uint8], width: int) -> U64:
-    """The way back from `_take_bytes`."""
-    wide = np.empty(len(buffer) // width, np.uint64)
-    for i in range(len(wide)):
-        value = np.uint64(0)
-        for k in range(width):
-            value |= np.uint64(buffer[i * width + k]) << np.uint64(8 * k)
-        wide[i] = value
-    return wide
-
-
-@compiled
 def _pack_bits(values: U64, width: int) -> U64:
     """`width` bits of every value, one behind the other, lowest bit first."""
     words = np.zeros((len(values) * width + 63) // 64, np.uint64)
@@ -342,18 +217,3 @@ def _pack_bits(values: U64, width: int) -> U64:
         if shift + width > 64:
             words[word + 1] |= values[i] >> np.uint64(64 - shift)
     return words
-
-
-@compiled
-def _unpack_bits(words: U64, count: int, width: int) -> U64:
-    """The way back from `_pack_bits`."""
-    values = np.empty(count, np.uint64)
-    mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-    for i in range(count):
-        bit = i * width
-        word, shift = bit // 64, bit % 64
-        value = words[word] >> np.uint64(shift)
-        if shift + width > 64:
-            value |= words[word + 1] << np.uint64(64 - shift)
-        values[i] = value & mask
-    return values

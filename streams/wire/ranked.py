@@ -13,23 +13,25 @@ Shapes: V values, D ids of the dictionary.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.wire import damage
 from streams.wire.symbols import (
     NUM_SYMBOLS,
     OPEN_BITS,
     SMALLEST,
     bits_of,
-    get_numbers,
+    get_number,
     put_bits,
     put_numbers,
+    symbol_of,
     symbols_of,
-    words_of,
 )
+from streams.wire.unaligned import ANY_BITS, PADDING, get_bits, load_u32, load_u64, low_bits
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
@@ -38,6 +40,8 @@ I64 = npt.NDArray[np.int64]
 ONCE: Final = NUM_SYMBOLS
 """The symbol of a value that is not in the dictionary."""
 _COUNT_BYTES: Final = 4
+_BLOCK: Final = PADDING // 8 - 2
+"""Values whose bits, 64 at most, fit into the padding behind a body."""
 
 
 def pack_ranked(wide: U64, low: np.uint64, width: int) -> U8:
@@ -57,34 +61,6 @@ def pack_ranked(wide: U64, low: np.uint64, width: int) -> U8:
     _put_values(words, at, wide - low, width, rank_of_kind[kind], symbols, OPEN_BITS, SMALLEST)
     count = np.asarray([len(dictionary)], "<u4").view(np.uint8)
     return np.concatenate([count, symbols, step_symbols, words.view(np.uint8)[: -(-num_bits // 8)]])
-
-
-def unpack_ranked(buffer: U8, count: int, low: np.uint64, width: int) -> U64:
-    """[V]. Raises ValueError unless the buffer holds exactly that; memory stays below 2 × 8 bytes a value."""
-    if len(buffer) < _COUNT_BYTES + count:
-        raise ValueError(f"{count} values need more than {len(buffer)} bytes")
-    size = int(buffer[:_COUNT_BYTES].view("<u4")[0])
-    if size > count:
-        raise ValueError(f"a dictionary of {size} ids for {count} values")
-    symbols = buffer[_COUNT_BYTES : _COUNT_BYTES + count]
-    step_symbols = buffer[_COUNT_BYTES + count :][:size]
-    if len(step_symbols) < size or (size and step_symbols.max() >= NUM_SYMBOLS):
-        raise ValueError(f"the dictionary of {size} ids is cut off or holds symbols that do not exist")
-    if count and symbols.max() > ONCE:
-        raise ValueError(f"symbol {symbols.max()} does not exist")
-    num_bits = bits_of(step_symbols, OPEN_BITS) + bits_of(symbols, _open_bits(width))
-    bits = buffer[_COUNT_BYTES + count + size :]
-    if len(bits) != -(-num_bits // 8):
-        raise ValueError(f"{num_bits} bits are open, {len(bits)} bytes are there")
-    words = words_of(bits)
-    steps, at = get_numbers(words, 0, step_symbols, OPEN_BITS, SMALLEST)
-    dictionary = _dictionary(steps, symbols_of(np.arange(size, dtype=np.uint64)), low)
-    if not size:
-        dictionary = np.zeros(1, np.uint64)  # a rank 0 that nobody may use
-    values, ok = _get_values(words, at, symbols, dictionary, low, _open_bits(width), SMALLEST)
-    if not ok:
-        raise ValueError(f"a value's rank is beyond the dictionary of {size} ids")
-    return values
 
 
 def _open_bits(width: int) -> U8:
@@ -109,16 +85,6 @@ def _steps(dictionary: U64, symbols: U8, low: np.uint64) -> U64:
     before[1:] = dictionary[:-1]
     before[np.diff(symbols, prepend=np.uint8(255)) != 0] = low
     return dictionary - before
-
-
-@compiled
-def _dictionary(steps: U64, symbols: U8, low: np.uint64) -> U64:
-    """The way back from `_steps`."""
-    dictionary = np.empty(len(steps), np.uint64)
-    for rank in range(len(steps)):
-        same = rank > 0 and symbols[rank] == symbols[rank - 1]
-        dictionary[rank] = steps[rank] + (dictionary[rank - 1] if same else low)
-    return dictionary
 
 
 @compiled
@@ -174,27 +140,85 @@ def _put_values(
 
 
 @compiled
-def _get_values(
-    words: U64, at: int, symbols: U8, dictionary: U64, low: np.uint64, open_bits: U8, smallest: U64
-) -> tuple[U64, bool]:
-    """The values, and whether every rank was in the dictionary. `dictionary` must not be empty.
+def read_ranked(buffer: U8, count: int, low: np.uint64, width: int, out: npt.NDArray[Any]) -> int:
+    """Fills `out` [V]; returns what is wrong, or 0. The buffer is padded.
+
+    Memory of its own stays below 11 bytes a value.
+    """
+    size = len(buffer) - PADDING
+    num_ids = load_u32(buffer, 0) if size >= _COUNT_BYTES else count + 1
+    start = _COUNT_BYTES + count + num_ids
+    if not 1 <= width <= 64:
+        return damage.WIDTH
+    if num_ids > count or start > size:
+        return damage.DICTIONARY
+    symbols, steps = buffer[_COUNT_BYTES : _COUNT_BYTES + count], buffer[_COUNT_BYTES + count : start]
+    highest, last, repeats, exist = np.uint8(0), symbol_of(np.uint64(max(num_ids, 1) - 1)), False, True
+    for symbol in steps:
+        exist &= symbol < NUM_SYMBOLS
+    for symbol in symbols:
+        highest = max(highest, np.uint8(0) if symbol == ONCE else symbol)
+        repeats |= symbol != ONCE
+    if highest > ONCE or not exist:
+        return damage.SYMBOL
+    if highest > last or (repeats and not num_ids):
+        return damage.RANK
+    if 8 * (size - start) < bits_of(steps, OPEN_BITS):
+        return damage.OPEN_BITS
+    ids = np.zeros(SMALLEST[last] + (np.uint64(1) << np.uint64(OPEN_BITS[last])), np.uint64)
+    at = _read_dictionary(buffer, np.uint64(8 * start), steps, low, ids)
+    return _read_values(buffer, at, symbols, ids, low, width, out, num_ids)
+
+
+@compiled
+def _read_dictionary(buffer: U8, at: np.uint64, steps: U8, low: np.uint64, ids: U64) -> np.uint64:
+    """Fills the first D of `ids`; returns the bit behind them. The way back from `_steps`."""
+    before, symbol = low, 0
+    for rank in range(len(steps)):
+        if np.uint64(rank) == SMALLEST[symbol]:
+            before = low
+            symbol += 1
+        before += get_number(buffer, at, steps[rank])
+        at += np.uint64(OPEN_BITS[steps[rank]])
+        ids[rank] = before
+    return at
+
+
+@compiled
+def _read_values(
+    buffer: U8, at: np.uint64, symbols: U8, ids: U64, low: np.uint64, width: int, out: npt.NDArray[Any], num_ids: int
+) -> int:
+    """Fills `out`; returns what is wrong, or 0. Every rank that a symbol allows has a place in `ids`.
 
     Whether an id is in the dictionary, and how many bits are open, cannot be foretold, so nothing here branches on it.
+    That there are as many bits is looked at once a block: the padding holds what one block may read beyond the end.
     """
-    values = np.empty(len(symbols), np.uint64)
-    size = np.uint64(len(dictionary))
-    beyond = False
-    for i in range(len(symbols)):
-        symbol = symbols[i]
-        width = np.uint64(open_bits[symbol])
-        word, shift = at >> 6, np.uint64(at & 63)
-        found = (words[word] >> shift) | ((words[word + 1] << np.uint64(1)) << (np.uint64(63) - shift))
-        found &= ~((np.uint64(0xFFFFFFFFFFFFFFFE)) << (width - np.uint64(1))) if width else np.uint64(0)
-        at += int(width)
-        once = symbol == ONCE
-        rank = smallest[symbol] + found
-        outside = rank >= size
-        beyond |= outside & (not once)
-        known = dictionary[np.uint64(0) if outside else rank]
-        values[i] = low + found if once else known
-    return values, not beyond
+    open_bits, masks, smallest = np.zeros(256, np.uint64), np.zeros(256, np.uint64), np.zeros(256, np.uint64)
+    for symbol in range(ONCE + 1):
+        bits = int(width if symbol == ONCE else OPEN_BITS[symbol])
+        open_bits[symbol], masks[symbol], smallest[symbol] = np.uint64(bits), low_bits(bits), SMALLEST[symbol]
+    size, long = len(buffer) - PADDING, width > ANY_BITS
+    worst_rank, lost = np.uint64(0), np.int64(0)
+    for block in range(0, len(symbols), _BLOCK):
+        if at > np.uint64(8 * size):
+            return damage.OPEN_BITS
+        some, target = symbols[block : block + _BLOCK], out[block : block + _BLOCK]
+        for i in range(len(some)):
+            symbol = some[i]
+            word = load_u64(buffer, at >> np.uint64(3)) >> (at & np.uint64(7))
+            if long:
+                word = get_bits(buffer, at, 64)
+            found = word & masks[symbol]
+            at += open_bits[symbol]
+            once = symbol == ONCE
+            rank = np.uint64(0) if once else smallest[symbol] + found
+            worst_rank = max(worst_rank, rank)
+            known = ids[rank]
+            value = np.int64(low + found if once else known)
+            target[i] = value
+            lost |= np.int64(target[i]) ^ value
+    if (at + np.uint64(7)) >> np.uint64(3) != np.uint64(size):
+        return damage.OPEN_BITS
+    if num_ids and worst_rank >= np.uint64(num_ids):
+        return damage.RANK
+    return damage.INT32 if lost else damage.NONE

@@ -17,29 +17,25 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.wire import damage
 from streams.wire.symbols import (
     NUM_SYMBOLS,
     OPEN_BITS,
     SMALLEST,
     bits_of,
-    get_numbers,
+    get_number,
     put_numbers,
     symbols_of,
-    words_of,
+    unzigzag,
     zigzag,
 )
+from streams.wire.unaligned import PADDING, load_u32
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 
 _COUNT_BYTES: Final = 4
 _PLANES: Final = 4
-_DAMAGE: Final = (
-    "",
-    "a symbol does not exist",
-    "the open bits are not as many as the symbols say",
-    "the runs are not as long together as the column",
-)
 
 
 def num_runs(column: npt.NDArray[Any]) -> int:
@@ -55,18 +51,6 @@ def pack_runs(wide: U64, base: np.uint64) -> U8:
     return np.concatenate([_count(heads), *parts, _bits([lengths, steps], parts)])
 
 
-def unpack_runs(buffer: U8, count: int, base: np.uint64) -> U64:
-    """[V]. Raises ValueError unless the buffer holds exactly that."""
-    runs, rest = _read_count(buffer, count)
-    if len(rest) < 2 * runs:
-        raise ValueError(f"{runs} runs need more than {len(buffer)} bytes")
-    values, damage = _read_runs(rest[: 2 * runs], words_of(rest[2 * runs :]), len(rest) - 2 * runs, count, base,
-                                OPEN_BITS, SMALLEST)  # fmt: skip
-    if damage:
-        raise ValueError(_DAMAGE[damage])
-    return values
-
-
 def pack_floats(matrix: npt.NDArray[np.float32]) -> U8:
     """The buffer of a [B, K] matrix that is not empty."""
     words = np.ascontiguousarray(matrix.T).view(np.uint32).reshape(-1)
@@ -74,25 +58,6 @@ def pack_floats(matrix: npt.NDArray[np.float32]) -> U8:
     planes = heads.view(np.uint8).reshape(-1, _PLANES)[:, ::-1].T.reshape(-1)
     symbols = symbols_of(lengths)
     return np.concatenate([_count(heads), symbols, planes, _bits([lengths], (symbols,))])
-
-
-def unpack_floats(buffer: U8, count: int, columns: int) -> npt.NDArray[np.float32]:
-    """[B · K], row by row. Raises ValueError unless the buffer holds exactly that."""
-    runs, rest = _read_count(buffer, count)
-    end = (1 + _PLANES) * runs
-    if columns < 1 or count % columns or len(rest) < end:
-        raise ValueError(f"{runs} runs of {count} values in {columns} columns do not fit {len(buffer)} bytes")
-    symbols, bits = rest[:runs], rest[end:]
-    if symbols.max() >= NUM_SYMBOLS:
-        raise ValueError(_DAMAGE[1])
-    if len(bits) != -(-bits_of(symbols, OPEN_BITS) // 8):
-        raise ValueError(_DAMAGE[2])
-    lengths, _ = get_numbers(words_of(bits), 0, symbols, OPEN_BITS, SMALLEST)
-    if lengths.max() >= count or int(lengths.sum()) + runs != count:
-        raise ValueError(_DAMAGE[3])
-    heads = np.ascontiguousarray(rest[runs:end].reshape(_PLANES, runs)[::-1].T).view(np.float32).reshape(-1)
-    by_column = np.repeat(heads, lengths.astype(np.int64) + 1).reshape(columns, -1)
-    return np.ascontiguousarray(by_column.T).reshape(-1)
 
 
 def _runs(words: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], U64]:
@@ -115,37 +80,76 @@ def _bits(numbers: list[U64], symbols: tuple[U8, ...]) -> U8:
     return words.view(np.uint8)[: -(-num_bits // 8)]
 
 
-def _read_count(buffer: U8, count: int) -> tuple[int, U8]:
-    """R, and what follows it."""
-    if len(buffer) < _COUNT_BYTES:
-        raise ValueError("the number of runs is cut off")
-    runs = int(buffer[:_COUNT_BYTES].view("<u4")[0])
-    if not 0 < runs <= count:
-        raise ValueError(f"{runs} runs of {count} values")
-    return runs, buffer[_COUNT_BYTES:]
+@compiled
+def read_runs(buffer: U8, count: int, base: np.uint64, out: npt.NDArray[Any]) -> int:
+    """Fills `out` [V]; returns what is wrong, or 0. The buffer is padded."""
+    size = len(buffer) - PADDING
+    runs = load_u32(buffer, 0) if size >= _COUNT_BYTES else 0
+    if not 0 < runs <= count or size < _COUNT_BYTES + 2 * runs:
+        return damage.RUNS
+    lengths, steps = buffer[_COUNT_BYTES : _COUNT_BYTES + runs], buffer[_COUNT_BYTES + runs : _COUNT_BYTES + 2 * runs]
+    what = _check_symbols(buffer[_COUNT_BYTES : _COUNT_BYTES + 2 * runs], size - _COUNT_BYTES - 2 * runs)
+    if what:
+        return what
+    length_at = np.uint64(8 * (_COUNT_BYTES + 2 * runs))
+    step_at = length_at + np.uint64(bits_of(lengths, OPEN_BITS))
+    head, filled, lost = base, np.int64(0), np.int64(0)
+    for r in range(runs):
+        length = get_number(buffer, length_at, lengths[r])
+        length_at += np.uint64(OPEN_BITS[lengths[r]])
+        head += unzigzag(get_number(buffer, step_at, steps[r]))
+        step_at += np.uint64(OPEN_BITS[steps[r]])
+        if length >= np.uint64(count - filled):
+            return damage.RUN_LENGTHS
+        end = filled + np.int64(length) + 1
+        for place in range(np.uint64(filled), np.uint64(end)):
+            out[place] = np.int64(head)
+        lost |= np.int64(out[filled]) ^ np.int64(head)
+        filled = end
+    if filled != count:
+        return damage.RUN_LENGTHS
+    return damage.INT32 if lost else damage.NONE
 
 
 @compiled
-def _read_runs(
-    symbols: U8, words: U64, num_bytes: int, count: int, base: np.uint64, open_bits: U8, smallest: U64
-) -> tuple[U64, int]:
-    """[V] and 0, or which damage there is. The first half of the symbols are lengths, the second steps."""
-    values = np.empty(count, np.uint64)
+def read_floats(buffer: U8, count: int, columns: int, out: npt.NDArray[np.int32]) -> int:
+    """Fills `out` [B · K], the bits of floats row by row; returns what is wrong, or 0. The buffer is padded."""
+    size = len(buffer) - PADDING
+    runs = load_u32(buffer, 0) if size >= _COUNT_BYTES else 0
+    end = _COUNT_BYTES + (1 + _PLANES) * runs
+    if not 0 < runs <= count or columns < 1 or count % columns or size < end:
+        return damage.RUNS
+    symbols = buffer[_COUNT_BYTES : _COUNT_BYTES + runs]
+    what = _check_symbols(symbols, size - end)
+    if what:
+        return what
+    by_column = np.empty(count, np.int32)
+    at, filled = np.uint64(8 * end), np.int64(0)
+    for r in range(runs):
+        length = get_number(buffer, at, symbols[r])
+        at += np.uint64(OPEN_BITS[symbols[r]])
+        if length >= np.uint64(count - filled):
+            return damage.RUN_LENGTHS
+        head = np.int32(0)
+        for plane in range(_PLANES):
+            head = (head << np.int32(8)) | np.int32(buffer[_COUNT_BYTES + (1 + plane) * runs + r])
+        behind = filled + np.int64(length) + 1
+        for place in range(np.uint64(filled), np.uint64(behind)):
+            by_column[place] = head
+        filled = behind
+    if filled != count:
+        return damage.RUN_LENGTHS
+    width, rows = np.uint64(columns), np.uint64(count // columns)
+    for row in range(rows):
+        for column in range(width):
+            out[row * width + column] = by_column[column * rows + row]
+    return damage.NONE
+
+
+@compiled
+def _check_symbols(symbols: U8, num_bytes: int) -> int:
+    """Whether all exist and leave as many bits open as there are bytes for."""
     for symbol in symbols:
         if symbol >= NUM_SYMBOLS:
-            return values, 1
-    if num_bytes != (bits_of(symbols, open_bits) + 7) // 8:
-        return values, 2
-    runs = len(symbols) // 2
-    lengths, at = get_numbers(words, 0, symbols[:runs], open_bits, smallest)
-    steps, at = get_numbers(words, at, symbols[runs:], open_bits, smallest)
-    head, filled = base, 0
-    for r in range(runs):
-        if lengths[r] >= np.uint64(count - filled):
-            return values, 3
-        head += (steps[r] >> np.uint64(1)) ^ (np.uint64(0) - (steps[r] & np.uint64(1)))
-        end = filled + int(lengths[r]) + 1
-        for place in range(filled, end):
-            values[place] = head
-        filled = end
-    return values, 0 if filled == count else 3
+            return damage.SYMBOL
+    return damage.NONE if num_bytes == (bits_of(symbols, OPEN_BITS) + 7) // 8 else damage.OPEN_BITS

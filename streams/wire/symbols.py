@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.wire.unaligned import get_bits
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
@@ -42,17 +43,17 @@ OPEN_BITS, SMALLEST = _tables()
 
 
 @compiled
-def symbol_of(value: np.uint64) -> int:
+def symbol_of(value: np.uint64) -> np.int64:
     """The symbol of a number."""
     if value < np.uint64(8):
-        return int(value)
+        return np.int64(value)
     bits = 0
     rest = value
     for step in (32, 16, 8, 4, 2, 1):
         if rest >> np.uint64(step):
             rest >>= np.uint64(step)
             bits += step
-    return 8 + 4 * (bits - 3) + int((value >> np.uint64(bits - 2)) & np.uint64(3))
+    return np.int64(8 + 4 * (bits - 3)) + np.int64((value >> np.uint64(bits - 2)) & np.uint64(3))
 
 
 @compiled
@@ -74,17 +75,6 @@ def put_bits(words: U64, at: int, value: np.uint64, width: int) -> None:
 
 
 @compiled
-def get_bits(words: U64, at: int, width: int) -> np.uint64:
-    """The way back from `put_bits`."""
-    word, shift = at >> 6, at & 63
-    value = words[word] >> np.uint64(shift)
-    if shift + width > 64:
-        value |= words[word + 1] << np.uint64(64 - shift)
-    masked: np.uint64 = value & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - width))
-    return masked
-
-
-@compiled
 def put_numbers(words: U64, at: int, values: U64, symbols: U8, open_bits: U8, smallest: U64) -> int:
     """The open bits of every number from bit `at` on; returns the bit behind them."""
     for i in range(len(values)):
@@ -96,16 +86,12 @@ def put_numbers(words: U64, at: int, values: U64, symbols: U8, open_bits: U8, sm
 
 
 @compiled
-def get_numbers(words: U64, at: int, symbols: U8, open_bits: U8, smallest: U64) -> tuple[U64, int]:
-    """The numbers of the symbols, whose open bits begin at bit `at`, and the bit behind them. Checks nothing."""
-    values = np.empty(len(symbols), np.uint64)
-    for i in range(len(symbols)):
-        width = int(open_bits[symbols[i]])
-        values[i] = smallest[symbols[i]]
-        if width:
-            values[i] += get_bits(words, at, width)
-            at += width
-    return values, at
+def get_number(buffer: U8, at: np.uint64, symbol: int) -> np.uint64:
+    """The number of a symbol whose open bits begin at bit `at` of a padded buffer. Checks nothing."""
+    if symbol < 8:
+        return np.uint64(symbol)
+    number: np.uint64 = SMALLEST[symbol] + get_bits(buffer, at, int(OPEN_BITS[symbol]))
+    return number
 
 
 @compiled
@@ -117,18 +103,12 @@ def bits_of(symbols: U8, open_bits: U8) -> int:
     return total
 
 
-def words_of(buffer: npt.NDArray[np.uint8]) -> U64:
-    """Bytes as 64-bit words, with one word of zeros behind them."""
-    words = np.zeros(-(-len(buffer) // 8) + 1, np.uint64)
-    words.view(np.uint8)[: len(buffer)] = buffer
-    return words
-
-
 def zigzag(difference: U64) -> U64:
     """Small for differences near zero, of either sign."""
     return (difference << np.uint64(1)) ^ (np.uint64(0) - (difference >> np.uint64(63)))
 
 
-def unzigzag(number: U64) -> U64:
-    """The way back from `zigzag`."""
+@compiled
+def unzigzag(number: np.uint64) -> np.uint64:
+    """The way back from `zigzag`, of one number."""
     return (number >> np.uint64(1)) ^ (np.uint64(0) - (number & np.uint64(1)))

@@ -39,7 +39,7 @@ def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> 
         assert sources == [i for i in range(len(some)) if i % 97 == 96]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_a_worker_killed_at_random_instants_repeats_and_loses_nothing(kafka: str, tmp_path: Path) -> None:
     seed = int(np.random.default_rng().integers(1 << 32))
     rng = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def test_a_worker_killed_at_random_instants_repeats_and_loses_nothing(kafka: str
         assert_exactly_once(place, pairs)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=20 + partition) for partition in range(PARTITIONS)]
     third = EVENTS // 3
@@ -83,7 +83,7 @@ def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str
         produce(2 * third, EVENTS)
         for partition in range(PARTITIONS):
             place.end(partition, EVENTS)
-        second.communicate(timeout=60)
+        second.communicate(timeout=100)
         assert second.returncode == 0, place.logs()
         summary = place.summary(first)
         assert summary["ended"]
@@ -91,7 +91,7 @@ def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str
         assert_exactly_once(place, pairs)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_a_worker_that_slept_through_its_replacement_rejoins_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=30 + partition) for partition in range(PARTITIONS)]
     third = EVENTS // 3
@@ -120,7 +120,7 @@ def test_a_worker_that_slept_through_its_replacement_rejoins_and_repeats_nothing
         assert_exactly_once(place, pairs)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_two_workers_with_one_instance_do_not_fight_for_ever_and_repeat_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=40 + partition) for partition in range(PARTITIONS)]
     with town(kafka, "fault-twins", tmp_path, partitions=PARTITIONS) as place:
@@ -137,7 +137,7 @@ def test_two_workers_with_one_instance_do_not_fight_for_ever_and_repeat_nothing(
             place.produce(partition, some[start + 10 :])
             place.end(partition, len(some))
         for worker in place.workers:
-            worker.communicate(timeout=60)
+            worker.communicate(timeout=100)
         codes = [worker.returncode for worker in place.workers]
         # The one that was fenced more leaves; where both were, both do.
         assert codes in ([0, 1], [1, 0], [1, 1]), place.logs()

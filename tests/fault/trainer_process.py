@@ -24,7 +24,7 @@ from infra.config_file import resolved
 from tests.trainer.kafka_kit import MiniBatchTopic, trained_steps
 from tests.trainer.lineage_kit import SCHEMA
 
-_WAIT_MS = 60_000
+_WAIT_MS = 100_000
 _FORKING = get_context("forkserver")
 _FORKING.set_forkserver_preload(["tests.fault.trainer_process", "infra.commands.trainer"])
 

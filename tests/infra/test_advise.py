@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import kuairand
 from infra import cli, presets
 from infra.advise.sampling import Sampled, gather
 from infra.advise.source import Wanted, of_files
@@ -20,10 +22,11 @@ from streams.advisor import Advice, advise
 from streams.advisor.advise import Question
 from streams.advisor.hold import SESSION
 from streams.errors import ConfigError
-from tests.infra import kuairand
 
 LAWS = Laws(samples=20_000, users=1_000, items=1_000_000, zipf=0.0, within_ms=10_000, between_ms=600_000, seed=5)
-CACHE = kuairand.ROOT / ".recd" / "cache"
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".recd" / "cache"
+DATA = Path(os.environ.get("RECD_DATA", ROOT.parent / "shared" / "data"))
 
 
 def values_of(laws: Laws) -> dict[str, Any]:
@@ -219,15 +222,16 @@ def test_movielens_pays_most_where_its_history_is_kept_as_windows() -> None:
     assert [group.unit.features for group in advice.groups] == [("user",), ("item",), ("liked",)]
 
 
-@pytest.mark.skipif(not kuairand.FOLDER.exists(), reason=f"the KuaiRand sample is not in {kuairand.FOLDER}")
+@pytest.mark.skipif(not kuairand.present(DATA), reason=f"the KuaiRand sample is not in {DATA / kuairand.FOLDER}")
 def test_on_kuairand_it_says_that_deduplication_hardly_pays(tmp_path: Path) -> None:
-    kuairand.write(tmp_path / "log.jsonl")
-    advice = advised(tmp_path / "log.jsonl", kuairand.values())
+    sample = kuairand.Log(DATA)
+    sample.write(tmp_path / "log.jsonl")
+    advice = advised(tmp_path / "log.jsonl", sample.configuration())
     assert advice.pays == "hardly"
     assert "hardly pays" in advice.verdict
     assert "Sessions are too short" in advice.verdict
     assert advice.samples_per_session == pytest.approx(1.34, abs=0.01)
     predictions_hold(advice)
     static = max(advice.groups, key=lambda group: len(group.unit.features))
-    assert len(static.unit.features) == 1 + kuairand.USER_FEATURES
+    assert len(static.unit.features) == 1 + len(sample.user_features)
     assert static.unit.unchanged == 1.0

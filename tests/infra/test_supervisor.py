@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import cli
 from infra.clock import Clock, Deadline
 from infra.demo.supervisor import ChildFailedError, Supervised, Supervisor
 
@@ -39,15 +40,23 @@ def test_a_child_that_fails_shows_its_last_lines_and_is_not_restarted(tmp_path: 
 
 
 def test_a_killed_child_is_started_again_and_counted(tmp_path: Path) -> None:
+    assert cli.run(["init", str(tmp_path / "written.toml")]) == 0
+    # A file that nobody has written yet: the child waits for it, however slow the killer is.
+    awaited = tmp_path / "awaited.toml"
+    os.mkfifo(awaited)
     told: list[str] = []
     supervisor = Supervisor(tmp_path, CLOCK, told.append)
-    child = supervisor.start("version", ["--version"])
-    deadline = Deadline.after(CLOCK, 10_000)
+    child = supervisor.start("config", ["config", "--config", str(awaited)])
+    deadline = Deadline.after(CLOCK, 20_000)
     while (identity := child.process.identity()) is None:
         assert not deadline.passed
     os.kill(identity.pid, signal.SIGKILL)  # As an outsider does.
+    while not child.restarts:
+        supervisor.check()
+        assert not deadline.passed
+    awaited.write_text((tmp_path / "written.toml").read_text())
     watch(supervisor, child)
-    assert supervisor.restarts == {"version": 1}
+    assert supervisor.restarts == {"config": 1}
     assert "killed by signal 9" in told[0]
     assert child.done
 

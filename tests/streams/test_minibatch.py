@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
-from tests.streams.batches import fixed_batch, fixed_partial_batch
+from tests.streams.batches import fixed_batch, fixed_partial_batch, mini_batches
 
 
 def with_lineage(**columns: object) -> MiniBatch:
@@ -62,6 +64,31 @@ def test_any_other_change_changes_the_content() -> None:
     assert len({batch.content_hash, *(other.content_hash for other in changed)}) == 1 + len(changed)
 
 
+@settings(max_examples=100, deadline=None)
+@given(mini_batches(), st.data())
+def test_rows_given_to_the_wrong_samples_are_refused_or_are_other_content(
+    batch: MiniBatch, data: st.DataObject
+) -> None:
+    restless = [g for g, group in enumerate(batch.groups) if group.num_rows > 1]
+    if not restless:
+        return
+    g = data.draw(st.sampled_from(restless))
+    group = batch.groups[g]
+    one = data.draw(st.integers(0, len(batch) - 1))
+    other = data.draw(st.sampled_from(np.flatnonzero(group.inverse != group.inverse[one]).tolist()))
+    inverse = group.inverse.copy()
+    inverse[[one, other]] = inverse[[other, one]]
+    groups = list(batch.groups)
+    groups[g] = replace(group, inverse=inverse)
+    swapped = replace(batch, groups=tuple(groups))
+    try:
+        swapped.validate()
+    except ValueError as error:
+        assert f"group {group.group}: sample" in str(error)  # noqa: PT017  (either outcome is right)
+        return
+    assert swapped.content_hash != batch.content_hash
+
+
 def test_what_does_not_fit_together_is_refused_by_name() -> None:
     batch = fixed_batch()
     batch.validate()
@@ -82,3 +109,13 @@ def test_what_does_not_fit_together_is_refused_by_name() -> None:
     few = replace(batch.groups[1], inverse=batch.groups[1].inverse[:4])
     with pytest.raises(ValueError, match="group item has 4 samples, the lineage 5"):
         replace(batch, groups=(few,)).validate()
+
+
+def test_a_batch_shows_a_line_for_itself_and_one_for_each_group() -> None:
+    assert repr(fixed_partial_batch()).splitlines() == [
+        "MiniBatch(partition 3, sequence 41; 5 samples in 2 sessions, 1 labels, 2 dense columns",
+        "  Ikjt(user: history, tags; 5 samples, 3 rows, 6 values, factor 2.33)",
+        "  Ikjt(item: item; 5 samples, 5 rows, 5 values, factor 1.00)",
+        "  PartialIkjt(clicks: clicks, clicked_at; 5 samples, 5 windows, 10 values, factor 1.80)",
+        "  Ikjt(profile: city; 5 samples, 2 rows, 2 values, factor 2.50))",
+    ]

@@ -12,6 +12,7 @@ from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, Histo
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged
 from streams.kafka.client import KafkaConfig
+from streams.metrics import Reporter, Silent
 from streams.minibatch import Lineage, MiniBatch
 from trainer.buffer import Buffer
 from trainer.build import Around, Past, Switches, TrainerConfig, assemble, open_past, prefetch
@@ -145,12 +146,13 @@ def trainer(
     max_steps: int | None = None,
     crash: Crash = never,
     drain: Drain | None = None,
+    reporter: Reporter | None = None,
 ) -> Trainer:
     """A trainer over `log` that goes on where the directory stands and stops at the end of the log."""
     clock = Clock()
     past = open_past(settings, clock)
     buffer = Buffer(tuple(log), 10**9, 10**6, clock.now_ms)
     feed = MemoryFeed(log, past, buffer, prefetch(settings, past, buffer, clock.now_ms))
-    around = Around(clock=clock, crash=crash)
+    around = Around(clock=clock, crash=crash, reporter=reporter or Silent())
     switches = Switches(exit_at_end=True, max_steps=max_steps)
     return assemble(settings, past, feed, TOPIC, around, drain or Drain(60_000), switches)

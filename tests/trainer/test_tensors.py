@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from streams.errors import ConfigError, InvariantError
+from streams.ikjt import transform_ids
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.partial import as_windows
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
 from tests.trainer.sample import batch_of, ikjt_of, model_of, random_batch, schema_of
-from trainer.ids import first_rows, map_ids
+from trainer.ids import first_rows, mapping_of
 from trainer.tensors import StepBatch, newest_first, to_tensors
 
 SCHEMA, MODEL = schema_of(), model_of()
@@ -43,7 +44,8 @@ def expected(batches: list[MiniBatch], key: str) -> list[list[int]]:
     if key == "history":
         lists = [ids[-4:][::-1] for ids in lists]
     first = first_rows(MODEL.tables)[table]
-    return [(map_ids(np.asarray(ids, np.int64), table, MODEL.tables[table])[0] + first).tolist() for ids in lists]
+    mapping = mapping_of(table, MODEL.tables[table])
+    return [(transform_ids(np.asarray(ids, np.int64), mapping) + first).tolist() for ids in lists]
 
 
 @pytest.mark.parametrize("deduplicated", [True, False])
@@ -104,8 +106,8 @@ def test_a_missing_label_has_no_weight() -> None:
     assert bool(step.labels_BT.isfinite().all())
 
 
-def test_a_sequence_keeps_its_newest_ids_newest_first() -> None:
-    rows = newest_first(Jagged.from_lists([[1, 2, 3, 4], [], [5], [6, 7]]), 3)
+def test_a_sequence_is_read_newest_first() -> None:
+    rows = newest_first(Jagged.from_lists([[2, 3, 4], [], [5], [6, 7]]))
     assert rows.to_lists() == [[4, 3, 2], [], [5], [7, 6]]
 
 

@@ -79,10 +79,13 @@ def test_ctrl_c_in_the_middle_of_up_leaves_nothing_running_and_exits_with_130(tm
     clock = Clock()
     deadline = Deadline.after(clock, 60_000)
     stack = Stack(tmp_path)
-    while stack.process("kafka-1").identity() is None and not deadline.passed:
-        clock.sleep(20)
-    command.send_signal(signal.SIGINT)
-    _, told = command.communicate(timeout=60)
-    assert command.returncode == 130
-    assert b"interrupted" in told
-    assert {service.state for service in stack.status().services} == {"stopped"}
+    try:
+        while stack.process("kafka-1").identity() is None and not deadline.passed:
+            clock.sleep(20)
+        command.send_signal(signal.SIGINT)
+        _, told = command.communicate(timeout=60)
+        assert command.returncode == 130
+        assert b"interrupted" in told
+        assert {service.state for service in stack.status().services} == {"stopped"}
+    finally:
+        stack.down()

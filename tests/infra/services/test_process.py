@@ -16,7 +16,7 @@ from infra.services.errors import ServiceStartError
 from infra.services.process import BOOT_ID, Identity, ServiceProcess
 
 CLOCK = Clock()
-SOON = 5_000
+SOON = 20_000
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
 
 

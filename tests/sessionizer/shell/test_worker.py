@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.sessionizer.shell.town import town
 from tests.sessionizer.shell.world import events, identities, records, reference
 
 
-@pytest.mark.timeout(120)
 def test_a_worker_emits_the_batches_of_an_undisturbed_core_and_ends_at_its_marks(kafka: str, tmp_path: Path) -> None:
     pairs = [events(2_000, seed=1), events(1_500, seed=2), []]
     with town(kafka, "worker-plain-run", tmp_path, partitions=3) as place:
@@ -30,7 +27,6 @@ def test_a_worker_emits_the_batches_of_an_undisturbed_core_and_ends_at_its_marks
         assert len(letters) == sum(len(some) // 97 for some in pairs)
 
 
-@pytest.mark.timeout(120)
 def test_a_worker_that_is_started_again_after_the_end_adds_nothing(kafka: str, tmp_path: Path) -> None:
     some = events(500, seed=3)
     with town(kafka, "worker-twice", tmp_path) as place:
@@ -43,7 +39,6 @@ def test_a_worker_that_is_started_again_after_the_end_adds_nothing(kafka: str, t
         assert place.ends(0) == 1
 
 
-@pytest.mark.timeout(120)
 def test_an_end_mark_with_records_behind_it_is_not_the_end(kafka: str, tmp_path: Path) -> None:
     some = events(500, seed=4)
     with town(kafka, "worker-early-end", tmp_path, partitions=2) as place:
@@ -58,7 +53,6 @@ def test_an_end_mark_with_records_behind_it_is_not_the_end(kafka: str, tmp_path:
         assert place.ends(1) == 1
 
 
-@pytest.mark.timeout(120)
 def test_a_second_source_may_not_write_into_the_same_mini_batches(kafka: str, tmp_path: Path) -> None:
     some = events(200, seed=4)
     with town(kafka, "worker-first-source", tmp_path) as first, town(kafka, "worker-other-source", tmp_path) as other:
@@ -69,7 +63,7 @@ def test_a_second_source_may_not_write_into_the_same_mini_batches(kafka: str, tm
         other.topics = replace(other.topics, minibatches=first.topics.minibatches)
         other.build()
         process = other.start()
-        process.communicate(timeout=60)
+        process.communicate(timeout=100)
         assert process.returncode != 0
         assert "two sources in it would be taken for copies of each other" in other.logs()
         assert identities(first.batches(0)) == before

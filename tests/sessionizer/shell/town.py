@@ -25,7 +25,7 @@ from streams.kafka.end_record import END_HEADER
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 
-WAIT_MS = 60_000
+WAIT_MS = 100_000
 
 
 @dataclass

@@ -81,3 +81,14 @@ def test_lengths_whose_sum_wraps_around_are_refused() -> None:
     rows = Jagged(np.asarray([], dtype=np.int64), np.asarray([0, 2**62, -(2**63), -(2**62), 0], dtype=np.int64))
     with pytest.raises(ValueError, match="decrease"):
         rows.validate()
+
+
+def test_rows_say_how_many_they_are_and_not_what_they_hold() -> None:
+    assert repr(ROWS) == "Jagged(4 rows, 6 int64 values)"
+    weighted = Jagged(np.zeros(2, np.int32), np.asarray([0, 2]), np.ones(2, np.float32))
+    assert repr(weighted) == "Jagged(1 rows, 2 int32 values, weighted)"
+
+
+def test_weights_of_more_than_one_number_a_value_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a: weights must be one number a value, not of shape \(2, 1\)"):
+        Jagged(np.zeros(2, np.int64), np.asarray([0, 2]), np.ones((2, 1), np.float32)).validate("a")

@@ -11,7 +11,7 @@ from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 
 YEAR_1998_MS = 883_612_800_000
 CONTROLS = ("retention-control-1", "retention-control-2")

@@ -15,7 +15,9 @@ from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.minibatch import Lineage, MiniBatch
 from streams.wire import decode, encode, peek
-from streams.wire.layout import Encoding, Kind, Section, read_table
+from streams.wire.layout import Encoding, Kind
+from streams.wire.table import Section
+from tests.streams.wire import reading
 from tests.streams.wire.test_codec import body_of, same_batch, with_body
 
 SAMPLES, SESSIONS = 300, 20
@@ -53,7 +55,7 @@ def large_batch(*, high: int = 10_000, features: int = 4) -> MiniBatch:
 
 
 def sections_of(message: bytes) -> list[Section]:
-    return read_table(peek(message), memoryview(body_of(message)))
+    return reading.sections_of(message, body_of(message))
 
 
 def with_section(message: bytes, kind: Kind, **changes: int) -> bytes:
@@ -116,7 +118,7 @@ def test_shared_ids_that_are_missing_left_over_or_of_another_type_are_refused() 
         ({"count": count - 1}, "left|belong to no feature|values"),
         ({"dtype": 1}, "only int64"),
         ({"encoding": Encoding.RANKED}, "cannot have 0 bits"),
-        ({"encoding": Encoding.RANKED, "width": 1}, "need more than"),
+        ({"encoding": Encoding.RANKED, "width": 1}, "dictionary does not fit"),
         ({"encoding": Encoding.FLOATS}, "never stored as floats"),
     ):
         with pytest.raises(WireError, match=words):

@@ -1,0 +1,1 @@
+"""Small programs to read and to run: `python -m examples.NAME`."""
