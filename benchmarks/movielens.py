@@ -61,7 +61,7 @@ def log(path: Path) -> Iterator[Line]:
 def mini_batches(config: Config, lines: Sequence[Line], *, gap_ms: int) -> list[MiniBatch]:
     """Through the decoder and the core; a gap of 1 ms makes every second a session of its own: time order."""
     decoder = EventDecoder(config.schema)
-    core = PartitionCore(config.schema, replace(config.session, gap_ms=gap_ms), config.batch, 0)
+    core = PartitionCore(config.schema, replace(config.session, gap_ms=gap_ms), config.batch, 0, config.join)
     effects = []
     for start in range(0, len(lines), POLL):
         poll = decoder.decode(lines[start : start + POLL])

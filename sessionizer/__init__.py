@@ -9,7 +9,11 @@ hash_table     open addressing over 64-bit keys, for compiled kernels
 arrivals       lateness, duplicates, and back into event-time order
 rows           held events under small integer names
 history        each user's last items, point in time
+join           outcomes to the impressions they belong to
+waiting        closed sessions that wait for their labels
+sessions       the compiled rules of sessions
 windower       sessions of one partition
+sampling       which negative samples are trained
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
 cut            snapshots of a core as bytes

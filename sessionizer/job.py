@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.config import BatchConfig, SessionConfig
+from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
 from sessionizer.faust_seam import build_app, run_worker
@@ -54,6 +54,7 @@ class Job:
     topics: TopicsConfig
     schema: EventSchema
     session: SessionConfig
+    join: JoinConfig
     batch: BatchConfig
     worker: WorkerConfig
     reporter: Reporter
@@ -76,8 +77,8 @@ class Job:
 
     def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
         if cut is not None:
-            return PartitionCore.restore(self.schema, self.session, self.batch, cut)
-        core = PartitionCore(self.schema, self.session, self.batch, partition)
+            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join)
+        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join)
         core.next_offset = offset
         return core
 

@@ -87,7 +87,7 @@ class Partition:
         self._committed_ms = self._cut_ms = self._record_ms = self._append_ms = now_ms()
         self._cut_took_ms = 0
         self._unsent = False
-        report.start(self.core.account)
+        report.start(self.core)
         self._apply_due()
 
     @property

@@ -6,15 +6,18 @@ Owns the translation from accounts, batches and cores to metrics. Never decides 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from sessionizer.account import Account
 from sessionizer.core import PartitionCore
 from sessionizer.effects import ReportLate
+from sessionizer.join import DELAY_BUCKETS
 from streams.events.record import Rejected
 from streams.metrics import Reporter
 from streams.minibatch import MiniBatch
 
 _STATE_EVERY_MS = 1_000
+_FATES = {"joined": "joined", "settled": "settled", "missed": "missed", "orphans": "orphan"}
 _ACCOUNTS = ("impressions", "labelled", "outcomes", "tombstones", "duplicates", "late", "dead_lettered")
 
 
@@ -26,10 +29,12 @@ class PartitionReport:
         self._label = str(partition)
         self._account = Account()
         self._state_ms = 0
+        self._counted = np.zeros(DELAY_BUCKETS, np.int64)
 
-    def start(self, account: Account) -> None:
-        """Count from here: what is in `account` was counted before."""
-        self._account = Account() + account
+    def start(self, core: PartitionCore) -> None:
+        """Count from here: what is in the core's account was counted before."""
+        self._account = Account() + core.account
+        self._counted = core.label_delays.copy()
 
     def account(self, account: Account) -> None:
         """What became of the events since the last call."""
@@ -37,6 +42,14 @@ class PartitionReport:
             amount = getattr(account, name) - getattr(self._account, name)
             if amount > 0:
                 self._reporter.count("recd_events_total", amount, partition=self._label, account=name)
+        for name, fate in _FATES.items():
+            amount = getattr(account, name) - getattr(self._account, name)
+            if amount > 0:
+                self._reporter.count("recd_outcomes_total", amount, partition=self._label, fate=fate)
+        for reason in ("sampled_out", "erased"):
+            amount = getattr(account, reason) - getattr(self._account, reason)
+            if amount > 0:
+                self._reporter.count("recd_samples_left_out_total", amount, partition=self._label, reason=reason)
         cut = account.sessions_cut - self._account.sessions_cut
         whole = account.sessions - self._account.sessions - cut
         for amount, is_cut in ((whole, "no"), (cut, "yes")):
@@ -68,10 +81,19 @@ class PartitionReport:
         self._state_ms = now_ms
         held_from = core.smallest_held_offset
         self._reporter.gauge("recd_open_sessions", core.num_open_sessions, partition=self._label)
+        self._reporter.gauge("recd_waiting_sessions", core.num_waiting_sessions, partition=self._label)
+        self._delays(core.label_delays)
         self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
         self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)
         held_events = 0 if held_from is None else core.next_offset - held_from
         self._reporter.gauge("recd_held_events", held_events, partition=self._label)
+
+    def _delays(self, delays: npt.NDArray[np.int64]) -> None:
+        """Outcomes by delay since the last call."""
+        for bucket in np.flatnonzero(delays > self._counted).tolist():
+            amount = int(delays[bucket] - self._counted[bucket])
+            self._reporter.count("recd_outcomes_by_delay_total", amount, below_ms=str(2**bucket))
+        self._counted = delays.copy()
 
     def fetch_lag(self, events: int) -> None:
         """End of the partition minus next offset to read."""

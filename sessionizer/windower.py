@@ -20,293 +20,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from sessionizer import history
+from sessionizer import history, sessions
 from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
-from sessionizer.hash_table import MIN_SIZE, Table, mix64, probe, rebuild
+from sessionizer.hash_table import MIN_SIZE, Table, rebuild
 from sessionizer.history import CHAIN, NONE, Histories
-from sessionizer.join import IMPRESSION, OUTCOME, Joins, expect, leave, meet
+from sessionizer.join import Joins
 from sessionizer.rows import Rows
-from sessionizer.waiting import CLOSING, Waiting, first_ready, take_out, wait
-from streams.events.ids import NO_ID
+from sessionizer.sessions import BOOK, INDEX, USER
+from sessionizer.waiting import CLOSING, Waiting
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
-
-_INDEX = np.dtype([("key", "i8"), ("slot", "i4"), ("used", "i4")])
-_USER = np.dtype(
-    [
-        ("user", "i8"),
-        ("first_ms", "i8"),  # first sample of the open part
-        ("last_ms", "i8"),  # last sample of the session; MIN_MS: none in this epoch
-        ("ripe_ms", "i8"),  # when the last sample of the open part is ripe at the latest
-        ("visible_ms", "i8"),  # entries with a smaller time are visible
-        ("session_id", "u8"),
-        ("head", "i4"),  # rows of the open part, linked by `next`
-        ("tail", "i4"),
-        ("size", "i4"),
-        ("newer", "i4"),  # neighbours in the list of open sessions
-        ("older", "i4"),
-        ("waiting_head", "i4"),  # closings of the user that wait, in order of time
-        ("waiting_tail", "i4"),
-        ("spare", "i4"),
-    ]
-)
-_BOOK = np.dtype(
-    [
-        ("oldest", "i8"),  # ends of the list of open sessions
-        ("newest", "i8"),
-        ("num_open", "i8"),
-        ("num_samples", "i8"),  # in open and waiting sessions
-        ("num_users", "i8"),
-        ("num_pending", "i8"),  # outcomes that have still to act
-        ("num_acted", "i8"),  # of these, done in this call
-        ("num_closings", "i8"),  # of this call
-    ]
-)
-
-
-@nb.njit(cache=True, nogil=True)
-def _unlink(users: Any, book: Any, s: Any) -> None:
-    older, newer = users[s].older, users[s].newer
-    if older != NONE:
-        users[older].newer = newer
-    else:
-        book[0].oldest = newer
-    if newer != NONE:
-        users[newer].older = older
-    else:
-        book[0].newest = older
-    book[0].num_open -= 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _link(users: Any, book: Any, s: Any) -> None:
-    newest = book[0].newest
-    users[s].older, users[s].newer = newest, NONE
-    if newest != NONE:
-        users[newest].newer = s
-    else:
-        book[0].oldest = s
-    book[0].newest = s
-    book[0].num_open += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _send(state: Any, keys: Any, closings: Any) -> None:
-    """The closing that was just written leaves."""
-    book, joining = state[2], state[4]
-    known, counts, limits = joining[0], joining[1], joining[4]
-    closing = closings[book[0].num_closings]
-    book[0].num_closings += 1
-    book[0].num_samples -= closing.size
-    if counts[0].num_known > 0:
-        r = closing.head
-        for _ in range(closing.size):
-            leave(known, keys, r, keys[r].time + limits[0] + limits[1])
-            r = keys[r].next
-
-
-@nb.njit(cache=True, nogil=True)
-def _close(state: Any, keys: Any, s: Any, close_ms: Any, cut: Any, now_ms: Any, closings: Any) -> None:
-    """End the open part of a user: it leaves if all of it is ripe now, else it waits."""
-    users, book, room, joining = state[1], state[2], state[3], state[4]
-    closing, user = closings[book[0].num_closings], users[s]
-    ripe_ms = user.ripe_ms
-    if joining[4][2]:  # Outcomes may have settled some of its samples.
-        ripe_ms, r = MIN_MS, user.head
-        for _ in range(user.size):
-            ripe_ms, r = max(ripe_ms, keys[r].ripe_ms), keys[r].next
-    closing.close_ms, closing.ready_ms, closing.cut = close_ms, max(close_ms, ripe_ms), cut
-    closing.user, closing.session_id, closing.slot = user.user, user.session_id, s
-    closing.first_ms, closing.first_id = user.first_ms, keys[user.head].id
-    closing.head, closing.size = user.head, user.size
-    user.size = 0
-    _unlink(users, book, s)
-    if closing.ready_ms <= now_ms:
-        _send(state, keys, closings)
-    else:
-        wait(room, users, keys, closing)
-
-
-@nb.njit(cache=True, nogil=True)
-def _pass(state: Any, keys: Any, now_ms: Any, gap_ms: Any, closings: Any) -> None:
-    """Event time reaches `now_ms`: close what is over, send what is ready."""
-    users, book, room = state[1], state[2], state[3]
-    while book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= now_ms:
-        s = book[0].oldest
-        _close(state, keys, s, users[s].last_ms + gap_ms, 0, now_ms, closings)
-    if room[3][0].num_waiting > 0:
-        place = first_ready(room)
-        while place != NONE and room[0][place].ready_ms <= now_ms:
-            closings[book[0].num_closings] = room[0][place]
-            take_out(room, users, place)
-            _send(state, keys, closings)
-            place = first_ready(room)
-
-
-@nb.njit(cache=True, nogil=True)
-def _evict(state: Any, keys: Any, t: Any, closings: Any) -> None:
-    """One session leaves early, because too many samples are held."""
-    users, book, room = state[1], state[2], state[3]
-    place = first_ready(room)
-    if place == NONE:
-        s = book[0].oldest
-        users[s].ripe_ms = MIN_MS
-        _close(state, keys, s, t + 1, 1, MAX_MS, closings)
-        return
-    closing = closings[book[0].num_closings]
-    closings[book[0].num_closings] = room[0][place]
-    closing.ready_ms, closing.cut = t + 1, 1
-    take_out(room, users, place)
-    _send(state, keys, closings)
-
-
-@nb.njit(cache=True, nogil=True)
-def _slot_of(state: Any, chains: Any, user: Any) -> Any:
-    index, users, book = state[0], state[1], state[2]
-    at = probe(index, user)
-    if index[at].used == 0:
-        slot = book[0].num_users
-        book[0].num_users += 1
-        index[at].key, index[at].slot, index[at].used = user, slot, 1
-        new = users[slot]
-        new.user, new.last_ms, new.visible_ms, new.size = user, MIN_MS, MIN_MS, 0
-        new.waiting_head = new.waiting_tail = NONE
-        history.start(chains, slot)
-    return index[at].slot
-
-
-@nb.njit(cache=True, nogil=True)
-def _join(users: Any, book: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> None:
-    """Add a row to its user's open part, opening a part, or a session, where there is none."""
-    user, t = users[s], keys[r].time
-    if user.size == 0:
-        if user.last_ms == MIN_MS or t - user.last_ms >= gap_ms:
-            user.session_id = mix64(mix64(np.uint64(keys[r].user)) ^ keys[r].id)
-        user.first_ms, user.ripe_ms, user.head = t, MIN_MS, r
-    else:
-        keys[user.tail].next = r
-        _unlink(users, book, s)
-    keys[r].next = NONE
-    user.tail, user.last_ms = r, t
-    user.ripe_ms = max(user.ripe_ms, keys[r].ripe_ms)
-    user.size += 1
-    book[0].num_samples += 1
-    _link(users, book, s)
-
-
-@nb.njit(cache=True, nogil=True)
-def _enter(rows: Any, s: Any, r: Any, item: Any, lore: Any) -> None:
-    """A row's item enters the histories of its user, for samples that come later."""
-    enters_RH = rows[3]
-    entries, free, num_free, chains, last = lore
-    for h in range(len(last)):
-        if enters_RH[r, h]:
-            num_free[0] = history.append(entries, free, num_free[0], chains[s, h], item, last[h])
-
-
-@nb.njit(cache=True, nogil=True)
-def _see(users: Any, s: Any, rows: Any, r: Any, lore: Any) -> None:
-    """Give the row its view of the history, then add its item for those that come later."""
-    keys, items, ends_RH, tips_RH = rows[0], rows[1], rows[4], rows[5]
-    entries, free, num_free, chains, last = lore
-    t = keys[r].time
-    if t < users[s].visible_ms:
-        num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-    if t != users[s].visible_ms:
-        history.show(chains, s)
-        users[s].visible_ms = t
-    history.remember(chains, s, last, ends_RH, tips_RH, r)
-    _enter(rows, s, r, items[r], lore)
-
-
-@nb.njit(cache=True, nogil=True)
-def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms: Any, closings: Any) -> None:
-    """Outcomes whose time, moved on by `early_ms`, is before `before_ms` act, each at its own moment."""
-    users, book, room, joining = state[1], state[2], state[3], state[4]
-    keys, items, labels_RT = rows[0], rows[1], rows[2]
-    entries, free, num_free, chains, _last = lore
-    early_ms = joining[4][1]
-    while book[0].num_acted < book[0].num_pending and keys[pending[book[0].num_acted]].time + early_ms < before_ms:
-        o = pending[book[0].num_acted]
-        book[0].num_acted += 1
-        now_ms = keys[o].time + early_ms
-        _pass(state, keys, now_ms, gap_ms, closings)
-        item, found = meet(joining, keys, labels_RT, o, room)
-        if items[o] != NO_ID:
-            item, found = items[o], True
-        if found:
-            s = _slot_of(state, chains, keys[o].user)
-            if now_ms < users[s].visible_ms:
-                num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-            _enter(rows, s, o, item, lore)
-
-
-@nb.njit(cache=True, nogil=True)
-def _advance(
-    released: Any, rows: Any, state: Any, lore: Any, pending: Any, limits: Any, watermark_ms: Any, closings: Any
-) -> None:
-    keys, items = rows[0], rows[1]
-    users, book, joining = state[1], state[2], state[4]
-    gap_ms, max_samples, max_age_ms, max_held = limits
-    window_ms, early_ms = joining[4][0], joining[4][1]
-    for r in released:
-        t = keys[r].time
-        if keys[r].kind == OUTCOME:
-            pending[book[0].num_pending] = r
-            book[0].num_pending += 1
-            continue
-        _act(state, rows, lore, pending, t, gap_ms, closings)
-        _pass(state, keys, t, gap_ms, closings)
-        s = _slot_of(state, lore[3], keys[r].user)
-        if users[s].size >= max_samples or (users[s].size > 0 and t - users[s].first_ms >= max_age_ms):
-            _close(state, keys, s, t + 1, 1, t + 1, closings)
-        keys[r].ripe_ms = t
-        if keys[r].kind == IMPRESSION:
-            keys[r].ripe_ms = t + window_ms + early_ms
-            expect(joining[0], joining[1], keys, items, r)
-        _see(users, s, rows, r, lore)
-        _join(users, book, keys, s, r, gap_ms)
-        if book[0].num_samples > max_held:
-            _evict(state, keys, t, closings)
-    _act(state, rows, lore, pending, watermark_ms, gap_ms, closings)
-    _pass(state, keys, watermark_ms, gap_ms, closings)
-
-
-@nb.njit(cache=True, nogil=True)
-def _erase(erased: Any, state: Any, lore: Any) -> None:
-    index, users, book, room = state[0], state[1], state[2], state[3]
-    entries, free, num_free, chains, _last = lore
-    for user in erased:
-        at = probe(index, user)
-        if index[at].used == 0:
-            continue
-        s = index[at].slot
-        if users[s].size > 0:
-            book[0].num_samples -= users[s].size
-            users[s].size = 0
-            _unlink(users, book, s)
-        while users[s].waiting_head != NONE:
-            book[0].num_samples -= room[0][users[s].waiting_head].size
-            take_out(room, users, users[s].waiting_head)
-        num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-        users[s].last_ms = MIN_MS
-
-
-@nb.njit(cache=True, nogil=True)
-def _walk(heads: Any, sizes: Any, keys: Any, rows: Any) -> None:
-    at = 0
-    for c in range(len(heads)):
-        r = heads[c]
-        for _ in range(sizes[c]):
-            rows[at] = r
-            at += 1
-            r = keys[r].next
 
 
 class Windower:
@@ -317,10 +45,10 @@ class Windower:
         self._histories = histories
         self._joins = joins
         self._waiting = Waiting()
-        self._index: Table = np.zeros(MIN_SIZE, _INDEX)
-        self._users = np.zeros(MIN_SIZE, _USER)
+        self._index: Table = np.zeros(MIN_SIZE, INDEX)
+        self._users = np.zeros(MIN_SIZE, USER)
         self._chains = np.zeros((MIN_SIZE, len(histories.last)), CHAIN)
-        self._book = np.array([(NONE, NONE, 0, 0, 0, 0, 0, 0)], _BOOK)
+        self._book = np.array([(NONE, NONE, 0, 0, 0, 0, 0, 0)], BOOK)
         self._pending = np.zeros(0, np.int32)
 
     @property
@@ -348,7 +76,7 @@ class Windower:
         self._make_room(len(released), watermark_ms)
         closings = np.empty(self.num_open_sessions + self.num_waiting_sessions + 3 * len(released) + 1, CLOSING)
         c, book = self._config, self._book[0]
-        _advance(
+        sessions.advance(
             released,
             (rows.keys, rows.items, rows.labels, rows.enters, rows.ends, rows.tips),
             self._state,
@@ -374,7 +102,7 @@ class Windower:
     def rows_of(self, closings: npt.NDArray[np.void], rows: Rows) -> I32:
         """Rows of all closings, one closing after the other, each in event-time order."""
         found = np.empty(int(closings["size"].sum()), np.int32)
-        _walk(closings["head"], closings["size"], rows.keys, found)
+        sessions.walk(closings["head"], closings["size"], rows.keys, found)
         return found
 
     def release(self, closings: npt.NDArray[np.void], rows: Rows) -> None:
@@ -384,7 +112,7 @@ class Windower:
 
     def erase(self, users: I64, marked: npt.NDArray[np.bool_]) -> None:
         """Forget all that is known of these users; `marked` tells which rows are theirs."""
-        _erase(users, self._state, self._lore)
+        sessions.erase(users, self._state, self._lore)
         self._pending = self._pending[~marked[self._pending]]
         self._book["num_pending"] = len(self._pending)
         self._joins.erase(users)
@@ -408,7 +136,7 @@ class Windower:
         num_users, more = int(self._book[0]["num_users"]), n + num_pending
         if num_users + more > len(self._users):
             room = num_users + 2 * more
-            self._users = np.concatenate([self._users, np.zeros(room, _USER)])
+            self._users = np.concatenate([self._users, np.zeros(room, USER)])
             self._chains = np.concatenate([self._chains, np.zeros((room, self._chains.shape[1]), CHAIN)])
         if 2 * (num_users + more) > len(self._index):
             self._index = rebuild(self._index, self._index["used"] == 1, room_for=num_users + 2 * more)
@@ -425,6 +153,6 @@ class Windower:
         self._book, self._pending = arrays["book"].copy(), arrays["pending"]
         self._users, self._chains = arrays["users"].copy(), arrays["chains"].copy()
         self._waiting.restore({name: arrays[f"waiting_{name}"] for name in ("table", "free")})
-        index = np.zeros(len(self._users), _INDEX)
+        index = np.zeros(len(self._users), INDEX)
         index["key"], index["slot"], index["used"] = self._users["user"], np.arange(len(index)), 1
         self._index = rebuild(index, np.ones(len(index), np.bool_), room_for=len(index))

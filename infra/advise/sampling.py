@@ -50,7 +50,7 @@ def gather(polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_B
     for partition, records in polls:
         if partition not in cores:
             late = late or records[0].offset > 0
-            cores[partition] = PartitionCore(schema, settings.session, settings.batch, partition)
+            cores[partition] = PartitionCore(schema, settings.session, settings.batch, partition, settings.join)
         decoded = decoder.decode(records)
         reasons.update(str(rejected.reason) for rejected in decoded.rejected)
         first = first or next((rejected.detail for rejected in decoded.rejected), "")

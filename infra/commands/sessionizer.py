@@ -78,6 +78,7 @@ def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) ->
         topics=settings.topics,
         schema=settings.schema,
         session=settings.session,
+        join=settings.join,
         batch=settings.batch,
         worker=settings.worker,
         reporter=_reporter(settings),

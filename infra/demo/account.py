@@ -57,7 +57,11 @@ def account_checks(counts: Counts, measured: Measured) -> list[Check]:
         _equal(
             "events read = samples + outcomes + tombstones + duplicates + late + dead letters", account.events, settled
         ),
-        _equal("samples = emitted + held", samples, account.emitted + counts.held),
+        _equal(
+            "samples = emitted + sampled out + erased + held",
+            samples,
+            account.emitted + account.sampled_out + account.erased + counts.held,
+        ),
         _equal("samples emitted = trained + skipped", account.emitted, counts.trained + counts.skipped),
         _equal("mini-batches emitted = mini-batches trained", account.batches, counts.trained_batches),
         _equal("samples in the ledger's mini-batches = samples emitted", measured.samples, account.emitted),

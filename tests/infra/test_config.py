@@ -123,12 +123,13 @@ def test_a_configuration_is_frozen(file: Path) -> None:
         config.batch.samples = 3  # type: ignore[misc]
 
 
-def test_outcomes_in_messages_of_their_own_are_refused_where_the_configuration_is_read() -> None:
+def test_outcomes_in_messages_of_their_own_are_taken_and_their_window_is_checked() -> None:
     values = movielens()
     values["event"] |= {"kind": "type", "kinds": {"click": "outcome"}, "impression": "view_id"}
     values["event"]["event_id"] = ["view_id"]
-    with pytest.raises(ConfigError, match="outcomes in messages of their own are not joined yet"):
-        from_values(values)
+    assert from_values(values).schema.roles.has_outcomes
+    with pytest.raises(ConfigError, match=r"join\.early_ms must lie in 0\.\.join\.window_ms"):
+        from_values(values | {"join": {"window_ms": 10, "early_ms": 11}})
 
 
 def test_a_batch_may_not_be_allowed_to_grow_beyond_what_its_topic_takes(file: Path) -> None:

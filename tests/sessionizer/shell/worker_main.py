@@ -16,6 +16,7 @@ import msgspec
 
 from infra.clock import Clock
 from infra.logging import configure
+from sessionizer.config import JoinConfig
 from sessionizer.job import Job, run
 from sessionizer.worker_config import WorkerConfig
 from streams.kafka.client import KafkaConfig
@@ -36,6 +37,7 @@ def main(settings: dict[str, object]) -> None:
         topics=msgspec.convert(settings["topics"], TopicsConfig),
         schema=SCHEMA,
         session=SESSIONS,
+        join=JoinConfig(),
         batch=BATCHES,
         worker=msgspec.convert(settings["worker"], WorkerConfig),
         reporter=Silent(),
