@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import zstandard
 
 from benchmarks.floor import floor_bytes
 from benchmarks.records import features_only, json_bytes, plain_ikjt_bytes, varint_bytes
@@ -31,12 +32,13 @@ from streams.ikjt.partial import as_windows
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
 from streams.wire import decode, encode
+from streams.wire.layout import HEADER_BYTES
 
 LEVEL: Final = 3
 BATCHES: Final = 3
 SEED: Final = 0
 CACHE: Final = Path(".recd/cache")
-ROUNDS: Final = 15
+ROUNDS: Final = 31
 _WORTH_IT: Final = 0.8
 """Share of the exact form's values above which windows do not pay for their starts and lengths."""
 Line = Callable[[Result], None]
@@ -60,9 +62,13 @@ def as_kjt(batch: MiniBatch) -> MiniBatch:
 
 def tensors(message: bytes) -> list[Any]:
     """A message as tensors that share the memory of its columns: ready to be copied to a device."""
+    return tensors_of(decode(message))
+
+
+def tensors_of(batch: MiniBatch) -> list[Any]:
+    """Labels, dense columns, and of each group its inverse, its windows, and values and offsets of its features."""
     import torch
 
-    batch = decode(message)
     arrays: list[Any] = [batch.labels, batch.dense]
     for group in batch.groups:
         arrays.append(group.inverse)
@@ -79,6 +85,11 @@ def keyed_jagged_tensor(message: bytes) -> object:
     from streams.ikjt.torchrec import to_kjt
 
     return to_kjt(decode(message).groups)
+
+
+def decompressed(message: bytes) -> bytes:
+    """What zstd alone has to do for a message."""
+    return zstandard.ZstdDecompressor().decompress(message[HEADER_BYTES:])
 
 
 def ratio_line(name: str, clustered: list[MiniBatch], in_time: list[MiniBatch]) -> Result:
@@ -136,20 +147,31 @@ def synthetic(name: str) -> Iterator[Result]:
 
 
 def decoding(batch: MiniBatch) -> Result:
-    """`ikjt.decode.rm1.over_kjt`, and how fast messages are written."""
+    """`ikjt.decode.rm1.over_kjt`, how much of it is zstd, and how fast messages are written."""
     ours, plain = encode(batch, level=LEVEL), encode(as_kjt(batch), level=LEVEL)
-    writing, reading, expanded, torchrec = in_turns(
+    writing, reading, expanded, torchrec, zstd, zstd_expanded = in_turns(
         partial(encode, batch, level=LEVEL),
         partial(tensors, ours),
         partial(tensors, plain),
         partial(keyed_jagged_tensor, plain),
+        partial(decompressed, ours),
+        partial(decompressed, plain),
         rounds=ROUNDS,
     )
+    other = np.ones(1 << 24, np.int64)
+    cold = in_turns(partial(tensors, ours), partial(tensors, plain), before=other.sum, rounds=ROUNDS)
     line = timed("ikjt.decode.rm1.over_kjt", reading, "the expanded batch, same codec", expanded, "samples/ms",
                  BATCH * 1e6)  # fmt: skip
     write_ms = float(np.median(writing)) / 1e6
     column_bytes = sum(group.num_values for group in batch.groups) * 8
     context = {
+        "caches": "warm",
+        "cold_ratio": round(float(np.median(cold[1] / cold[0])), 3),
+        "zstd_share": round(float(np.median(zstd / reading)), 3),
+        "zstd_share_expanded": round(float(np.median(zstd_expanded / expanded)), 3),
+        "zstd_ratio": round(float(np.median(zstd_expanded / zstd)), 3),
+        "ids": sum(group.num_values for group in batch.groups),
+        "ids_expanded": sum(group.num_values_expanded for group in batch.groups),
         "ratio_to_a_KeyedJaggedTensor": round(float(np.median(torchrec / reading)), 3),
         "encode_samples_per_s": round(BATCH / write_ms * 1000),
         "encode_MB_of_ids_per_s": round(column_bytes / 1e3 / write_ms),

@@ -10,6 +10,7 @@ sections   the columns of a message, one after the other
 groups     feature groups as sections, in either form
 bound      how large a message can become, without encoding it
 codec      a mini-batch to sections and back
+dictionary trained zstd dictionaries, for small messages
 damage     what can be wrong with a section, in words
 unaligned  64 bits from any byte
 
@@ -18,7 +19,7 @@ dtype, encoding, count, position) and their buffers, each at a multiple of 64 by
 """
 
 from streams.wire.bound import most_bytes
-from streams.wire.codec import decode, encode, kjt_bytes, peek
+from streams.wire.codec import decode, encode, kjt_bytes, peek, train_dictionary
 from streams.wire.layout import Header
 
-__all__ = ["Header", "decode", "encode", "kjt_bytes", "most_bytes", "peek"]
+__all__ = ["Header", "decode", "encode", "kjt_bytes", "most_bytes", "peek", "train_dictionary"]

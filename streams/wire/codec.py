@@ -9,7 +9,7 @@ of `MiniBatch.validate`, most of it proved while decoding. Every failure is a Wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from streams.ikjt.windows import Group
 from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
 from streams.wire import layout
 from streams.wire.arena import read_columns
+from streams.wire.dictionary import DICTIONARY_BYTES, Provider, loaded, provided, train
 from streams.wire.groups import check_windows, columns_of, read_group, stored
 from streams.wire.layout import Encoding, Header, Kind
 from streams.wire.packing import pack, pack_matrix, pack_together
@@ -42,12 +43,17 @@ _LINEAGE = {
 }
 
 
-def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
-    """The message of a mini-batch. Raises ValueError for a batch that breaks its own invariants or the limits."""
+def encode(batch: MiniBatch, *, level: int = 3, dictionary: bytes | None = None) -> bytes:
+    """The message of a mini-batch, with a trained dictionary if one is given: then every reader needs it too.
+
+    Raises ValueError for a batch that breaks its own invariants or the limits.
+    """
     batch.validate()
     check_windows(batch.groups)
     compressor = zstandard.ZstdCompressor(level=level)
     body, sections, size_of_table = _write_body(batch, compressor)
+    if dictionary is not None:
+        compressor = zstandard.ZstdCompressor(level=level, dict_data=loaded(dictionary))
     stored = compressor.compress(body)
     header = Header(
         partition=batch.partition,
@@ -61,6 +67,7 @@ def encode(batch: MiniBatch, *, level: int = 3) -> bytes:
         body_bytes=len(body),
         stored_bytes=len(stored),
         body_crc=google_crc32c.value(stored),
+        dictionary=0 if dictionary is None else loaded(dictionary).dict_id(),
     )
     return layout.write_header(header) + stored
 
@@ -70,10 +77,13 @@ def peek(data: bytes | memoryview) -> Header:
     return layout.read_header(data)
 
 
-def decode(data: bytes | memoryview) -> MiniBatch:
-    """The mini-batch of a message. All its columns are views of one memory. Raises WireError."""
+def decode(data: bytes | memoryview, *, dictionary: Provider | None = None) -> MiniBatch:
+    """The mini-batch of a message. All its columns are views of one memory. Raises WireError.
+
+    `dictionary` gives the trained dictionary of an id, or None; a message that needs one which it lacks is refused.
+    """
     header = layout.read_header(data)
-    body = _decompress(header, memoryview(data)[layout.HEADER_BYTES :])
+    body = _decompress(header, memoryview(data)[layout.HEADER_BYTES :], dictionary)
     sections = Sections(read_columns(read_table(header, body), body))
     del body
     try:
@@ -84,6 +94,19 @@ def decode(data: bytes | memoryview) -> MiniBatch:
     if batch.num_sessions != header.sessions:
         raise WireError(f"the header announces {header.sessions} sessions, {batch.num_sessions} are there")
     return batch
+
+
+def train_dictionary(messages: Iterable[bytes], *, size: int = DICTIONARY_BYTES, level: int = 3) -> bytes:
+    """A dictionary for messages like these, written without one. Raises WireError for anything but messages.
+
+    It pays for small messages of many sections only (`docs/wire.md`). Raises ValueError for too few of them.
+    """
+    bodies = []
+    for message in messages:
+        header = layout.read_header(message)
+        body = _decompress(header, memoryview(message)[layout.HEADER_BYTES :], None)
+        bodies.append(body[: header.body_bytes].tobytes())
+    return train(bodies, size, level)
 
 
 def kjt_bytes(batch: MiniBatch, *, level: int = 3) -> int:
@@ -143,17 +166,18 @@ def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple
     return body, sections, size_of_table
 
 
-def _decompress(header: Header, stored: memoryview) -> npt.NDArray[np.uint8]:
+def _decompress(header: Header, stored: memoryview, provider: Provider | None) -> npt.NDArray[np.uint8]:
     """The body in memory of its own, padded."""
     if google_crc32c.value(bytes(stored)) != header.body_crc:
         raise WireError("the body is damaged: its CRC-32C does not match")
+    known = provided(header.dictionary, provider) if header.dictionary else None
     try:
         announced = zstandard.frame_content_size(stored)
         if announced != header.body_bytes:
             raise WireError(f"the header announces {header.body_bytes} bytes, the compressed body {announced}")
         body = np.empty(header.body_bytes + PADDING, np.uint8)
         body[header.body_bytes :] = 0
-        with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
+        with zstandard.ZstdDecompressor(dict_data=known).stream_reader(stored) as reader:
             found = reader.readinto(body[: header.body_bytes].data) if header.body_bytes else 0
     except zstandard.ZstdError as error:
         raise WireError(f"the body cannot be decompressed: {error}") from error

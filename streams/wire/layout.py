@@ -20,11 +20,14 @@ import google_crc32c
 import numpy as np
 
 from streams.errors import WireError
+from streams.wire.dictionary import dictionary_of
 
 MAGIC: Final = b"RECD"
 VERSION: Final = 1
 ZSTD: Final = 1
-"""The only flag of version 1: the body is one zstd frame."""
+"""The flag of every message: the body is one zstd frame."""
+DICTIONARY: Final = 2
+"""The flag of a message whose frame names a trained dictionary, without which it cannot be read."""
 ALIGNMENT: Final = 64
 MAX_BODY_BYTES: Final = 1 << 28
 """Larger bodies are neither written nor believed."""
@@ -113,6 +116,8 @@ class Header:
     stored_bytes: int
     """Size of the body as it is in the message."""
     body_crc: int
+    dictionary: int = 0
+    """Id of the zstd dictionary that the body needs; 0 where it needs none."""
 
 
 def aligned(position: int) -> int:
@@ -123,8 +128,9 @@ def aligned(position: int) -> int:
 def write_header(header: Header) -> bytes:
     """The 64 bytes in front of the body."""
     h = header
+    flags = ZSTD | (DICTIONARY if h.dictionary else 0)
     head = _HEADER.pack(
-        MAGIC, VERSION, ZSTD, h.num_sections, h.partition, h.samples, h.sequence, h.watermark_ms, h.fingerprint,
+        MAGIC, VERSION, flags, h.num_sections, h.partition, h.samples, h.sequence, h.watermark_ms, h.fingerprint,
         h.body_bytes, h.stored_bytes, h.sessions, h.table_bytes, h.body_crc,
     )  # fmt: skip
     return head + _CRC.pack(google_crc32c.value(head))
@@ -144,7 +150,7 @@ def read_header(data: bytes | memoryview) -> Header:
         raise WireError(f"written in version {version} of the format, this recd reads up to {VERSION}: update it")
     if _CRC.unpack(data[_HEADER.size : HEADER_BYTES])[0] != google_crc32c.value(head):
         raise WireError("the header is damaged: its CRC-32C does not match")
-    if version < 1 or flags != ZSTD:
+    if version < 1 or flags not in (ZSTD, ZSTD | DICTIONARY):
         raise WireError(f"version {version} with flags {flags} does not exist")
     body_bytes, stored_bytes, sessions, size_of_table, body_crc = sizes
     if stored_bytes != len(data) - HEADER_BYTES:
@@ -167,4 +173,5 @@ def read_header(data: bytes | memoryview) -> Header:
         body_bytes=body_bytes,
         stored_bytes=stored_bytes,
         body_crc=body_crc,
+        dictionary=dictionary_of(memoryview(data)[HEADER_BYTES:]) if flags & DICTIONARY else 0,
     )

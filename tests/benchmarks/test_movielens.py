@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.movielens import SEEDS, measure
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_one_pass_over_movielens_beats_the_bar_and_stays_within_reach_of_logistic_regression(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def test_a_dictionary_has_one_line_a_sample_and_holds_the_exact_group(batch: Min
     for group in batch.groups:
         array = to_dictionary(group)
         assert len(array) == group.num_samples
-        assert same_ikjt(from_dictionary(group.group, array), group.to_exact())
+        carried = ipc(named(g=array)).column(0)
+        for each in (array, carried):
+            assert same_ikjt(from_dictionary(group.group, each), group.to_exact())
 
 
 def test_a_dictionary_decodes_to_what_the_samples_are() -> None:

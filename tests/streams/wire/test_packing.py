@@ -107,6 +107,13 @@ def test_unrelated_ids_are_packed_to_bits() -> None:
     assert (packed.encoding, packed.width) == (Encoding.BITS, 20)
 
 
+def test_a_column_whose_end_is_unlike_its_beginning_is_judged_by_both() -> None:
+    generator = np.random.default_rng(0)
+    column = np.concatenate([np.tile(np.arange(100), 100), generator.integers(0, 2**20, 90_000)])
+    assert pack(column, COMPRESSOR).encoding is Encoding.BITS
+    assert pack(column[:10_000], COMPRESSOR).encoding is Encoding.FIXED
+
+
 def test_buffers_that_do_not_fit_their_section_are_refused() -> None:
     column = np.arange(100, dtype=np.int64)
     for packed in _candidates(column, rising=True):

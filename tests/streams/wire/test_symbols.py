@@ -162,6 +162,14 @@ def test_a_rank_beyond_the_dictionary_is_refused() -> None:
         unpack_ranked(buffer, 4, np.uint64(3), 1)
 
 
+def test_a_rank_without_a_dictionary_is_refused() -> None:
+    buffer = pack_ranked(np.asarray([3, 4, 5], dtype=np.uint64), np.uint64(3), 2)
+    assert buffer[:4].view("<u4")[0] == 0
+    buffer[4] = 0
+    with pytest.raises(ValueError, match="beyond the dictionary"):
+        unpack_ranked(buffer, 3, np.uint64(3), 2)
+
+
 def test_runs_longer_than_their_column_are_refused_before_they_are_repeated() -> None:
     buffer = pack_runs(np.full(1000, 5, np.uint64), np.uint64(5))
     with pytest.raises(ValueError, match="not as long together as the column"):
