@@ -13,6 +13,7 @@ from streams.errors import ConfigError
 from streams.strict import STRICT
 
 JoinPolicy = Literal["wait", "wait-positive"]
+Freshness = Literal["whole", "parts"]
 SamplingUnit = Literal["sample", "session"]
 
 LONGEST_MS: Final = 1 << 53
@@ -98,6 +99,13 @@ class BatchConfig:
 
     samples: int = 256
     """A mini-batch holds whole sessions (or parts of capped ones) up to this many samples."""
+    fresh_ms: int = 0
+    """A sample that may leave waits at most this long, by the wall clock, for others to fill its mini-batch; the
+    moment is written down as a clock mark, so that a replay makes the same batches. 0: until it is full, or until the
+    partition falls silent."""
+    fresh: Freshness = "whole"
+    """What leaves when the time is over. whole: samples of sessions that are over. parts: ripe samples of open sessions
+    too, as a part of their session, so that no long session makes the model wait."""
     max_bytes: int = 8 * 1024 * 1024
     """One that could become a larger message than this is split between sessions; at most topics.max_message_bytes.
     Counted before compression, so that a replay splits alike: far more than the message will have."""
@@ -105,6 +113,12 @@ class BatchConfig:
     def __post_init__(self) -> None:
         if self.samples < 1:
             raise ConfigError("batch.samples must be at least 1")
+        if not 0 <= self.fresh_ms <= LONGEST_MS:
+            raise ConfigError(f"batch.fresh_ms must lie in 0..{LONGEST_MS}")
+        if self.fresh == "parts" and not self.fresh_ms:
+            raise ConfigError(
+                'batch.fresh = "parts" does nothing without batch.fresh_ms; say how long samples may wait'
+            )
         if self.max_bytes < 64 * 1024:
             raise ConfigError("batch.max_bytes must be at least 65536")
         if self.samples > MOST_SAMPLES:

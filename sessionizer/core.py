@@ -61,6 +61,7 @@ class PartitionCore:
         self.fingerprint = fingerprint(schema, sessions, batches, joins)
         self._schema = schema
         self._sampling = joins
+        self._fresh_parts = batches.fresh == "parts"
         self._rows = Rows(schema)
         self._arrivals = Arrivals(sessions)
         self._histories = Histories(schema.histories)
@@ -115,6 +116,10 @@ class PartitionCore:
                 self.epoch += 1
                 self._balance()
                 return [*ended, EndReached(self.partition, self.epoch - 1, self.next_offset)]
+            case MarkKind.FRESH:
+                effects = self._emit(self._send_ripe() + self._packer.flush())
+                self._balance()
+                return effects
             case MarkKind.FUTURE:
                 return []  # The shell rejects the record itself; `feed` counts it.
 
@@ -132,6 +137,11 @@ class PartitionCore:
         self.account.duplicates += int(np.count_nonzero(twice))
         self.account.late += int(np.count_nonzero(admitted.verdict == LATE))
         return admitted
+
+    def _send_ripe(self) -> list[MiniBatch]:
+        if not self._fresh_parts:
+            return []
+        return self._pack(self._windower.send_ripe(self._rows, self._arrivals.watermark_ms))
 
     def _erase(self, users: npt.NDArray[np.int64]) -> None:
         """Forget these users and everything of theirs that has not been emitted."""
@@ -216,6 +226,16 @@ class PartitionCore:
     def held(self) -> int:
         """Samples accepted but not in an emitted batch."""
         return len(self._rows) - self._rows.num_outcomes + len(self._packer)
+
+    @property
+    def num_ready(self) -> int:
+        """Samples that could be in a batch that is not full; under `fresh = "parts"`, that perhaps could."""
+        return self.held if self._fresh_parts else len(self._packer)
+
+    @property
+    def ready_since(self) -> int:
+        """Changes whenever all that was ready has gone into a batch."""
+        return 0 if self._fresh_parts else self._packer.next_sequence
 
     @property
     def smallest_held_offset(self) -> int | None:

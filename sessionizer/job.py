@@ -72,7 +72,13 @@ class Job:
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
-            partition, makers, self.worker, report, now_ms=self.now_ms, lateness_ms=self.session.lateness_ms
+            partition,
+            makers,
+            self.worker,
+            report,
+            now_ms=self.now_ms,
+            lateness_ms=self.session.lateness_ms,
+            fresh_ms=self.batch.fresh_ms,
         )
 
     def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:

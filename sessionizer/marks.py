@@ -161,6 +161,11 @@ def idle_mark(
     return ClockMark(partition=marks.partition, after_offset=marks.position, kind=MarkKind.IDLE, value_ms=value_ms)
 
 
+def fresh_mark(marks: Marks) -> ClockMark:
+    """The mark by which what may leave does leave."""
+    return ClockMark(partition=marks.partition, after_offset=marks.position, kind=MarkKind.FRESH)
+
+
 def future_marks(partition: int, verdicts: list[tuple[int, int]]) -> list[ClockMark]:
     """Marks for records, by (offset, event time), that the wall clock finds in the future."""
     return [

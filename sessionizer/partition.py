@@ -23,7 +23,7 @@ import numpy as np
 
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
-from sessionizer.marks import Marks, future_marks, idle_mark
+from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
 from sessionizer.outlet import Journal, Outlet, Recovered
 from sessionizer.progress import CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
@@ -68,12 +68,14 @@ class Partition:
         *,
         now_ms: Callable[[], int],
         lateness_ms: int,
+        fresh_ms: int = 0,
     ) -> None:
         self.partition = partition
         self._config = config
         self.report = report
         self._now_ms = now_ms
         self._lateness_ms = lateness_ms
+        self._fresh_ms = fresh_ms
         self._decoder = makers.decoder
         self._outlet = makers.outlet()
         self._journal = makers.journal()
@@ -86,6 +88,7 @@ class Partition:
         self._add(self._journal.start_clock(self._marks.next_clock_offset))
         self._committed_ms = self._cut_ms = self._record_ms = self._append_ms = now_ms()
         self._cut_took_ms = 0
+        self._ready_ms, self._ready_since = self._cut_ms, -1
         self._unsent = False
         report.start(self.core)
         self._apply_due()
@@ -132,6 +135,8 @@ class Partition:
             self._commit(with_cut=True)
         elif self._unsent and now_ms - self._committed_ms >= self._config.commit_every_ms:
             self._commit()
+        if self._fresh_ms:
+            self._keep_fresh(now_ms)
         if caught_up and self.core.held and now_ms - self._record_ms >= self._config.idle_ms:
             self._record_ms = now_ms
             self._advance_idle(now_ms)
@@ -258,6 +263,15 @@ class Partition:
         )
         if mark is not None:
             self._decide([mark])
+            self._apply_due()
+
+    def _keep_fresh(self, now_ms: int) -> None:
+        """Write a mark once what may leave has waited for `fresh_ms`."""
+        if not self.core.num_ready or self.core.ready_since != self._ready_since:
+            self._ready_ms, self._ready_since = now_ms, self.core.ready_since
+        elif now_ms - self._ready_ms >= self._fresh_ms:
+            self._ready_ms = now_ms
+            self._decide([fresh_mark(self._marks)])
             self._apply_due()
 
     def _judge_future(self, decoded: Decoded) -> None:

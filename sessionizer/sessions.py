@@ -20,7 +20,7 @@ from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.hash_table import mix64, probe
 from sessionizer.history import NONE
 from sessionizer.join import IMPRESSION, OUTCOME, expect, leave, meet
-from sessionizer.waiting import first_ready, take_out, wait
+from sessionizer.waiting import first_ready, requeue, take_out, wait
 from streams.events.ids import NO_ID
 
 INDEX = np.dtype([("key", "i8"), ("slot", "i4"), ("used", "i4")])
@@ -263,6 +263,56 @@ def advance(
             _evict(state, keys, t, closings)
     _act(state, rows, lore, pending, watermark_ms, gap_ms, closings)
     _pass(state, keys, watermark_ms, gap_ms, closings)
+
+
+@nb.njit(cache=True, nogil=True)
+def _num_ripe(keys: Any, r: Any, size: Any, watermark_ms: Any) -> Any:
+    """How many rows from the first one on are ripe; later ones wait behind one that is not, to keep their order."""
+    num = 0
+    while num < size and keys[r].ripe_ms <= watermark_ms:
+        r = keys[r].next
+        num += 1
+    return num
+
+
+@nb.njit(cache=True, nogil=True)
+def _send_part(state: Any, keys: Any, part: Any, s: Any, num: Any, watermark_ms: Any, closings: Any) -> None:
+    """The first `num` rows of `part`, which is a user or a waiting closing, leave; it goes on with the rest."""
+    users, book = state[1], state[2]
+    closing = closings[book[0].num_closings]
+    closing.close_ms = closing.ready_ms = watermark_ms
+    closing.user, closing.session_id, closing.slot, closing.cut = users[s].user, part.session_id, s, 1
+    closing.first_ms, closing.first_id = part.first_ms, keys[part.head].id
+    closing.head, closing.size = part.head, num
+    for _ in range(num):
+        part.head = keys[part.head].next
+    part.size -= num
+    if part.size > 0:
+        part.first_ms = keys[part.head].time
+    _send(state, keys, closings)
+
+
+@nb.njit(cache=True, nogil=True)
+def send_ripe(keys: Any, state: Any, watermark_ms: Any, closings: Any) -> None:
+    """Ripe samples leave, of open sessions and of those that wait."""
+    users, book, room = state[1], state[2], state[3]
+    s = book[0].oldest
+    while s != NONE:
+        newer = users[s].newer
+        num = _num_ripe(keys, users[s].head, users[s].size, watermark_ms)
+        if num > 0:
+            _send_part(state, keys, users[s], s, num, watermark_ms, closings)
+            if users[s].size == 0:
+                _unlink(users, book, s)
+        s = newer
+    for place in range(len(room[0])):
+        waiting = room[0][place]
+        num = _num_ripe(keys, waiting.head, waiting.size, watermark_ms)
+        if num > 0:
+            # All of them are ripe only when the closing is ready, and then it has left: some rows stay.
+            _send_part(state, keys, waiting, waiting.slot, num, watermark_ms, closings)
+            waiting.first_id = keys[waiting.head].id
+            requeue(room, place)
 
 
 @nb.njit(cache=True, nogil=True)

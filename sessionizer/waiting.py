@@ -131,6 +131,12 @@ def hasten(room: Any, keys: Any, place: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)
+def requeue(room: Any, place: Any) -> None:
+    """The first rows of a waiting closing have left: it is another one to the heap."""
+    _push(room[2], room[3], room[0][place], place)
+
+
+@nb.njit(cache=True, nogil=True)
 def first_ready(room: Any) -> Any:
     """Place of the closing that is ready first; NONE when none waits. Drops entries that no longer hold."""
     table, _free, heap, state = room

@@ -10,7 +10,9 @@ The rules, in order of (event time, event id):
 3. What is closed leaves when all its samples are ripe (`join`): ready_ms, at least close_ms.
 4. With more than `max_held_samples` samples held, the closed session that would be ready first leaves at once; if
    none waits, the open one longest silent leaves as a part. ready_ms = event time + 1 likewise.
-5. An outcome opens and prolongs no session. It acts when event time has passed it by `early_ms`: on the labels of its
+5. When samples have waited long enough by the wall clock (`batch.fresh = "parts"`), the ripe ones of open and waiting
+   sessions leave as parts, in order.
+6. An outcome opens and prolongs no session. It acts when event time has passed it by `early_ms`: on the labels of its
    impression, and by its item on the histories that hold what was positive.
 
 Open sessions form a list in order of their last sample, so rules 1 and 4 look at its head only.
@@ -74,7 +76,7 @@ class Windower:
         outcomes that have acted are freed.
         """
         self._make_room(len(released), watermark_ms)
-        closings = np.empty(self.num_open_sessions + self.num_waiting_sessions + 3 * len(released) + 1, CLOSING)
+        closings = self._room_for_closings(3 * len(released))
         c, book = self._config, self._book[0]
         sessions.advance(
             released,
@@ -86,10 +88,27 @@ class Windower:
             watermark_ms,
             closings,
         )
-        done = closings[: book["num_closings"]]
         rows.free(self._pending[: book["num_acted"]].copy())
         self._pending = self._pending[book["num_acted"] : book["num_pending"]]
-        self._book["num_pending"], self._book["num_acted"], self._book["num_closings"] = len(self._pending), 0, 0
+        self._book["num_pending"], self._book["num_acted"] = len(self._pending), 0
+        return self._in_packing_order(closings)
+
+    def send_ripe(self, rows: Rows, watermark_ms: int) -> npt.NDArray[np.void]:
+        """Ripe samples of sessions that are open or wait, as parts of them; CLOSING records in packing order.
+
+        No result depends on when polls end, as long as this is called after the same event.
+        """
+        self._waiting.make_room(0, self.num_waiting_sessions)
+        closings = self._room_for_closings(0)
+        sessions.send_ripe(rows.keys, self._state, watermark_ms, closings)
+        return self._in_packing_order(closings)
+
+    def _room_for_closings(self, more: int) -> npt.NDArray[np.void]:
+        return np.empty(self.num_open_sessions + self.num_waiting_sessions + more + 1, CLOSING)
+
+    def _in_packing_order(self, closings: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        done = closings[: self._book[0]["num_closings"]]
+        self._book["num_closings"] = 0
         return done[np.lexsort((done["first_id"], done["first_ms"], done["user"], done["ready_ms"]))]
 
     def end_epoch(self, released: I32, rows: Rows) -> npt.NDArray[np.void]:

@@ -18,6 +18,8 @@ class MarkKind(StrEnum):
     """The partition was silent: its watermark advances to `value_ms`."""
     FUTURE = "future"
     """The record at `after_offset`, which does not say when it was appended, lies in the future: dead-letter it."""
+    FRESH = "fresh"
+    """Samples have waited for company long enough: what may leave goes into a batch that is not full."""
     END = "end"
     """The producer declared the end of the stream: close every session, flush the packer, start a new epoch."""
 

@@ -17,6 +17,7 @@ from sessionizer.effects import EndReached, ReportLate
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.decode import LAST_MS
+from streams.minibatch import MiniBatch
 from tests.sessionizer.events import (
     LAST,
     SCHEMA,
@@ -276,3 +277,57 @@ def test_a_time_beyond_any_stream_is_refused_and_the_longest_one_does_not_overfl
     config = SessionConfig(**{"gap_ms": 10, "lateness_ms": 5, name: LONGEST_MS})
     events = [Ev(0, 1, 7), Ev(LAST_MS, 2, 7), Ev(LAST_MS - 3, 3, 8), Ev(4, 4, 8), Ev(LAST_MS + 1, 5, 8)]
     assert offsets_of(batches_of(run(new_core(config, 4), events))) == brute_force(events, config, 4, LAST).batches
+
+
+def fresh(core: PartitionCore) -> list[list[int]]:
+    mark = ClockMark(partition=0, after_offset=core.next_offset, kind=MarkKind.FRESH)
+    return offsets_of(batches_of(core.apply(mark)))
+
+
+def test_a_fresh_mark_seals_a_batch_of_the_sessions_that_are_over() -> None:
+    core = new_core(SessionConfig(gap_ms=10, lateness_ms=0), batch_samples=4)
+    core.feed(columns([Ev(1000, 1, 7), Ev(1020, 2, 8)]), rejected=0, next_offset=2)
+    assert (fresh(core), core.held) == ([[0]], 1)
+    assert fresh(core) == []
+
+
+def test_a_fresh_mark_sends_parts_of_open_sessions_which_go_on_as_the_same_session() -> None:
+    parts = BatchConfig(samples=4, fresh_ms=1, fresh="parts")
+    core = PartitionCore(SCHEMA, SessionConfig(gap_ms=10, lateness_ms=0), parts, 0)
+    core.feed(columns([Ev(1000, 1, 7, 100, 1), Ev(1001, 2, 7, 101, 1), Ev(1002, 3, 7)]), rejected=0, next_offset=3)
+    mark = ClockMark(partition=0, after_offset=3, kind=MarkKind.FRESH)
+    first = batches_of(core.apply(mark))
+    assert offsets_of(first) == [[0, 1]], "the third waits for the watermark"
+    core.feed(columns([Ev(1009, 4, 7)], 3), rejected=0, next_offset=4)
+    rest = batches_of(core.apply(ClockMark(partition=0, after_offset=4, kind=MarkKind.END)))
+    assert offsets_of(rest) == [[2, 3]]
+    assert histories_of(rest) == {2: [100, 101], 3: [100, 101]}
+    assert len({int(session) for batch in (*first, *rest) for session in batch.lineage.session_id}) == 1
+    assert (core.account.sessions, core.account.sessions_cut) == (2, 1)
+
+
+@given(streams(), configs, polls, st.lists(st.integers(0, 60), max_size=5))
+def test_fresh_marks_act_after_the_same_event_wherever_polls_end(
+    events: list[Ev], config: SessionConfig, cuts: list[int], marks: list[int]
+) -> None:
+    parts = BatchConfig(samples=4, fresh_ms=1, fresh="parts")
+    hashes, accounts = [], []
+    for where in ([], cuts):
+        core, batches = PartitionCore(SCHEMA, config, parts, 0), list[MiniBatch]()
+        bounds = sorted({0, *(p for p in (*where, *marks) if p < len(events)), len(events)})
+        for start, end in pairwise(bounds):
+            batches += batches_of(core.feed(columns(events[start:end], start), rejected=0, next_offset=end))
+            if end in marks:
+                batches += batches_of(core.apply(ClockMark(partition=0, after_offset=end, kind=MarkKind.FRESH)))
+            core = PartitionCore.restore(SCHEMA, config, parts, core.cut())
+        batches += batches_of(core.apply(ClockMark(partition=0, after_offset=core.next_offset, kind=MarkKind.END)))
+        hashes.append([batch.content_hash for batch in batches])
+        accounts.append(core.account)
+    assert hashes[0] == hashes[1]
+    assert accounts[0] == accounts[1]
+    assert accounts[0].labelled == accounts[0].emitted
+
+
+def test_parts_without_a_limit_for_waiting_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"does nothing without batch\.fresh_ms"):
+        BatchConfig(fresh="parts")

@@ -284,3 +284,19 @@ def test_negatives_are_sampled_by_identity_and_positives_stay(unit: str) -> None
 def test_joins_that_cannot_work_are_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=rf"join\.{list(wrong)[-1]} must lie"):
         JoinConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_session_leaves_up_to_its_first_sample_that_may_still_be_liked() -> None:
+    parts = BatchConfig(samples=4, fresh_ms=1, fresh="parts")
+    core = PartitionCore(SCHEMA, WIDE, parts, 0, JoinConfig(window_ms=50))
+    events = [Ev(1000 + 8 * i, i + 1, 7, item=i + 1, kind=SHOWN) for i in range(8)]
+    core.feed(columns(events), rejected=0, next_offset=8)
+    mark = ClockMark(partition=0, after_offset=8, kind=MarkKind.FRESH)
+    assert offsets_of(batches_of(core.apply(mark))) == [[0]]
+    core.apply(ClockMark(partition=0, after_offset=8, kind=MarkKind.IDLE, value_ms=1080))
+    assert core.num_waiting_sessions == 1
+    assert offsets_of(batches_of(core.apply(mark))) == [[1, 2, 3]]
+    late = Ev(1081, 20, 7, label=1, kind=SAID, of=8)
+    core.feed(columns([late], 8), rejected=0, next_offset=9)
+    last = batches_of(core.apply(ClockMark(partition=0, after_offset=9, kind=MarkKind.END)))
+    assert labels_of(last) == {4: [0.0], 5: [0.0], 6: [0.0], 7: [1.0]}

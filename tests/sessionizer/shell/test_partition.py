@@ -6,6 +6,7 @@ batches, end records and dead letters, hash for hash, as the live run committed.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessionizer.config import BatchConfig
 from sessionizer.core import PartitionCore
 from sessionizer.outlet import FencedError, Recovered
 from sessionizer.partition import Makers, Partition, start_offset
@@ -30,12 +32,8 @@ CONFIG = WorkerConfig(commit_every_ms=100, cut_every_ms=400, idle_ms=5_000)
 PAIRS = events(400, seed=5, users=6, broken=23)
 
 
-def core(cut: bytes | None, offset: int) -> PartitionCore:
-    if cut is not None:
-        return PartitionCore.restore(SCHEMA, SESSIONS, BATCHES, cut)
-    made = PartitionCore(SCHEMA, SESSIONS, BATCHES, 0)
-    made.next_offset = offset
-    return made
+FRESH_WHOLE = dataclasses.replace(BATCHES, fresh_ms=700)
+FRESH_PARTS = dataclasses.replace(BATCHES, fresh_ms=700, fresh="parts")
 
 
 @dataclass
@@ -47,16 +45,32 @@ class Life:
     now_ms: int = START_MS
     deaths: int = 0
     partition: Partition | None = None
+    batches: BatchConfig = BATCHES
+
+    def core(self, cut: bytes | None, offset: int) -> PartitionCore:
+        if cut is not None:
+            return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut)
+        made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0)
+        made.next_offset = offset
+        return made
 
     def open(self) -> Partition:
         makers = Makers(
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
-            core=core,
+            core=self.core,
             decoder=EventDecoder(SCHEMA),
         )
         report = PartitionReport(Silent(), 0)
-        return Partition(0, makers, CONFIG, report, now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms)
+        return Partition(
+            0,
+            makers,
+            CONFIG,
+            report,
+            now_ms=lambda: self.now_ms,
+            lateness_ms=SESSIONS.lateness_ms,
+            fresh_ms=self.batches.fresh_ms,
+        )
 
     def work(self, poll: int, *, finish: bool = False) -> None:
         """Read all there is in polls of this size, then tick; dying starts it over."""
@@ -77,9 +91,9 @@ class Life:
                 return
 
 
-def replay(log: Log) -> Log:
+def replay(log: Log, batches: BatchConfig = BATCHES) -> Log:
     """What an undisturbed run over the same records and marks commits."""
-    life = Life(log=Log(records=list(log.records), clock=list(log.clock)), now_ms=START_MS)
+    life = Life(log=Log(records=list(log.records), clock=list(log.clock)), now_ms=START_MS, batches=batches)
     life.work(1_000, finish=True)
     assert life.log.clock == log.clock, "a replay decides nothing anew"
     return life.log
@@ -101,9 +115,15 @@ STEPS = st.one_of(
 
 
 @settings(max_examples=40, deadline=None)
-@given(steps=st.lists(STEPS, min_size=3, max_size=25), poll=st.integers(1, 60))
-def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list[tuple[str, int]], poll: int) -> None:
-    life, unread = Life(), records(PAIRS)
+@given(
+    steps=st.lists(STEPS, min_size=3, max_size=25),
+    poll=st.integers(1, 60),
+    batches=st.sampled_from([BATCHES, FRESH_WHOLE, FRESH_PARTS]),
+)
+def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(
+    steps: list[tuple[str, int]], poll: int, batches: BatchConfig
+) -> None:
+    life, unread = Life(batches=batches), records(PAIRS)
     for step, size in steps:
         at = len(life.log.records)
         match step:
@@ -125,7 +145,7 @@ def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list
     life.log.clock.append(ClockMark(partition=0, after_offset=len(life.log.records), kind=MarkKind.END))
     life.work(poll)
     life.work(poll, finish=True)
-    again = replay(life.log)
+    again = replay(life.log, batches)
     assert identities(life.log.read_batches()) == identities(again.read_batches())
     assert life.log.ends == again.ends == list(range(len(again.ends)))
     assert life.log.letters == again.letters
@@ -209,3 +229,33 @@ def test_a_topic_that_no_longer_holds_what_the_cut_needs_is_refused(begin: int, 
 
 def test_a_new_partition_starts_at_the_first_record_that_exists() -> None:
     assert start_offset(Recovered(progress=Progress(), cut=None, begin_offset=500, end_offset=900)) == 500
+
+
+def trickle(life: Life, until: int) -> list[tuple[bool, int]]:
+    """One record every 100 ms, never silent; after each, whether something may leave, and the marks so far."""
+    steps: list[tuple[bool, int]] = []
+    for record in records(PAIRS[:until]):
+        life.log.records.append(record)
+        life.now_ms += 100
+        life.work(10)
+        assert life.partition is not None
+        steps.append((life.partition.core.num_ready > 0, len(life.log.clock)))
+    return steps
+
+
+@pytest.mark.parametrize("batches", [FRESH_WHOLE, FRESH_PARTS], ids=["whole", "parts"])
+def test_on_a_slow_stream_that_is_never_silent_nothing_that_may_leave_waits_for_longer_than_it_should(
+    batches: BatchConfig,
+) -> None:
+    large = dataclasses.replace(batches, samples=10_000)
+    life = Life(batches=large)
+    steps = trickle(life, 300)
+    assert {mark.kind for mark in life.log.clock} == {MarkKind.FRESH}
+    waiting = [steps[at : at + 9] for at in range(len(steps) - 9) if all(ready for ready, _ in steps[at : at + 9])]
+    assert sum(ready for ready, _ in steps) > 50
+    assert all(last > first for (_, first), *_, (_, last) in waiting), "700 ms and a tick are eight steps"
+    endless = Life(batches=dataclasses.replace(BATCHES, samples=10_000))
+    trickle(endless, 300)
+    assert not endless.log.read_batches(), "without the limit it waits for 10,000 samples"
+    life.work(10, finish=True)
+    assert identities(life.log.read_batches()) == identities(replay(life.log, large).read_batches())
