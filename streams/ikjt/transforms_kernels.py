@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Words = npt.NDArray[Any]
 
@@ -53,7 +54,7 @@ def direct(ids: I64, declared: int) -> I64:
 
 
 @compiled
-def reached(ids: I64, values: I64, guide: I64, shift: np.uint64) -> I64:
+def reached(ids: I64, values: I64, guide: I32, shift: np.uint64) -> I64:
     """How many of the boundaries, an `Ascending`, each id has reached."""
     out = np.empty(len(ids), np.int64)
     for v in range(len(ids)):
@@ -62,7 +63,7 @@ def reached(ids: I64, values: I64, guide: I64, shift: np.uint64) -> I64:
 
 
 @compiled
-def listed_places(ids: I64, values: I64, guide: I64, shift: np.uint64, keep: bool) -> I64:  # noqa: FBT001  (numba)
+def listed_places(ids: I64, values: I64, guide: I32, shift: np.uint64, keep: bool) -> I64:  # noqa: FBT001  (numba)
     """`places` where ids of the list, an `Ascending`, stay (`keep`), or all others."""
     places = np.empty(len(ids) + 1, np.int64)
     places[0] = 0
@@ -116,7 +117,7 @@ def filled(words: Words, offsets: I64, out_offsets: I64, word: Any) -> Words:  #
 
 
 @compiled
-def _not_above(values: I64, guide: I64, shift: np.uint64, value: int) -> int:
+def _not_above(values: I64, guide: I32, shift: np.uint64, value: int) -> int:
     """How many integers of an `Ascending` are at most the value."""
     if len(values) == 0 or value < values[0]:
         return 0
