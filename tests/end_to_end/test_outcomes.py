@@ -1,0 +1,117 @@
+"""Impressions, clicks and watch times through real Kafka: every sample has the labels that its law says."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from streams import wire
+from streams.events.ids import event_id
+from streams.kafka import client
+from streams.kafka.client import KafkaConfig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+GUIDE = Path(__file__).parents[2] / "docs" / "labels.md"
+NAMES = """
+[topics]
+interactions = "outcomes"
+minibatches = "outcomes-batches"
+partitions = 2
+[worker]
+app = "outcomes-app"
+[[features]]
+name = "item"
+field = "item"
+table = "items"
+[[histories]]
+name = "clicked_items"
+table = "items"
+label = "clicked"
+[model.tables.items]
+rows = 1000
+[source]
+group = "outcomes-trainer"
+"""
+WINDOW_MS = 600_000
+START_MS = 1_735_689_600_000
+
+
+def recd(*words: str) -> dict[str, Any]:
+    """Run a command; returns the last object it printed."""
+    command = [sys.executable, "-m", "infra.cli", *words, "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def log(views: int, seed: int) -> tuple[list[dict[str, object]], dict[int, list[float]]]:
+    """Events in order of time, and the labels of each view by its event id."""
+    draw = random.Random(seed)
+    events: list[dict[str, object]] = []
+    truth: dict[int, list[float]] = {}
+    for number in range(views):
+        at, user, name = START_MS + 5_000 * number, f"u{draw.randrange(40)}", f"v{number}"
+        events.append({"type": "view", "id": name, "user": user, "item": draw.randrange(50), "at": at})
+        delays = [draw.randrange(0, 2 * WINDOW_MS) for _ in range(draw.choice([0, 0, 1, 2]))]
+        watched = [(draw.randrange(0, 2 * WINDOW_MS), draw.randrange(5, 30)) for _ in range(draw.choice([0, 1, 3]))]
+        for i, delay in enumerate(delays):
+            events.append({"type": "click", "id": f"c{number}-{i}", "user": user, "of": name, "at": at + delay})
+        for i, (delay, seconds) in enumerate(watched):
+            watch = {"type": "watch", "id": f"w{number}-{i}", "user": user, "of": name, "at": at + delay}
+            events.append(watch | {"seconds": seconds})
+        in_time = sum(seconds for delay, seconds in watched if delay < WINDOW_MS)
+        truth[event_id([name])] = [float(any(d < WINDOW_MS for d in delays)), float(in_time >= 30)]
+    events.sort(key=lambda event: (str(event["at"]), str(event["id"])))
+    return events, truth
+
+
+def labels_of(kafka: str) -> dict[int, list[float]]:
+    """Event id to labels, of every sample in the topic."""
+    consumer = client.consumer(KafkaConfig(bootstrap=kafka), group="outcomes-test", partition_eof=True)
+    found: dict[int, list[float]] = {}
+    try:
+        consumer.assign([TopicPartition("outcomes-batches", p, 0) for p in range(2)])
+        ended = 0
+        while ended < 2:
+            message = consumer.poll(10)
+            assert message is not None, "the end of the topic does not come"
+            value = message.value()
+            if message.error() is not None:
+                ended += 1
+            elif value is not None and len(value):
+                batch = wire.decode(value)
+                rows = dict(zip(batch.lineage.event_id.tolist(), batch.labels.tolist(), strict=True))
+                assert not rows.keys() & found.keys(), "a sample came twice"
+                found |= rows
+    finally:
+        consumer.close()
+    return found
+
+
+def test_the_guide_s_configuration_gives_every_impression_the_labels_of_its_outcomes(
+    kafka: str, tmp_path: Path
+) -> None:
+    guide = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)[0]
+    config = tmp_path / "recd.toml"
+    where = f'[kafka]\nbootstrap = "{kafka}"\n[checkpoint]\ndirectory = "{tmp_path / "model"}"\n'
+    config.write_text(guide + NAMES + where)
+    events, truth = log(2_000, seed=11)
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    ingested = recd("ingest", str(tmp_path / "log.jsonl"), "--end", "-c", str(config))
+    assert (ingested["produced"], ingested["dead_letter"]) == (len(events), 0)
+    account = recd("sessionizer", "--exit-at-end", "-c", str(config))["account"]
+    outcomes = len(events) - len(truth)
+    assert (account["impressions"], account["outcomes"], account["emitted"]) == (len(truth), outcomes, len(truth))
+    assert account["joined"] + account["missed"] == outcomes
+    assert labels_of(kafka) == truth
+    trained = recd("trainer", "--exit-at-end", "-c", str(config))
+    assert trained["samples"] == len(truth)
