@@ -239,8 +239,9 @@ def advance(
 ) -> None:
     """Take in released rows in order, then let event time reach the watermark; what leaves is in `closings`."""
     keys, items = rows[0], rows[1]
-    users, book, joining = state[1], state[2], state[4]
+    index, users, book, queue, joining = state[0], state[1], state[2], state[3][3], state[4]
     gap_ms, max_samples, max_age_ms, max_held = limits
+    chains = lore[3]
     window_ms, early_ms = joining[4][0], joining[4][1]
     for r in released:
         t = keys[r].time
@@ -248,9 +249,13 @@ def advance(
             pending[book[0].num_pending] = r
             book[0].num_pending += 1
             continue
-        _act(state, rows, lore, pending, t, gap_ms, closings)
-        _pass(state, keys, t, gap_ms, closings)
-        s = _slot_of(state, lore[3], keys[r].user)
+        # Calls that would do nothing are not made: a call with tuples of arrays costs as much as a row.
+        if book[0].num_acted < book[0].num_pending:
+            _act(state, rows, lore, pending, t, gap_ms, closings)
+        if queue[0].num_waiting > 0 or (book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= t):
+            _pass(state, keys, t, gap_ms, closings)
+        at = probe(index, keys[r].user)
+        s = index[at].slot if index[at].used else _slot_of(state, chains, keys[r].user)
         if users[s].size >= max_samples or (users[s].size > 0 and t - users[s].first_ms >= max_age_ms):
             _close(state, keys, s, t + 1, 1, t + 1, closings)
         keys[r].ripe_ms = t
