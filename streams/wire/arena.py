@@ -162,10 +162,9 @@ def _read(
 @compiled
 def _sum_up(lengths: I64) -> np.int64:
     """Lengths to the ends of their rows, in place; their sum, or -1 where that cannot be one."""
-    total = np.int64(0)
+    total, possible = np.int64(0), True
     for r in range(len(lengths)):
-        if not 0 <= lengths[r] <= _MOST_VALUES:
-            return np.int64(-1)
+        possible &= 0 <= lengths[r] <= _MOST_VALUES
         total += lengths[r]
         lengths[r] = total
-    return total
+    return total if possible else np.int64(-1)

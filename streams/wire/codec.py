@@ -198,7 +198,9 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
     while sections.upcoming():
         groups.append(read_group(sections))
         if groups[-1].num_samples != header.samples:
-            raise WireError(f"group {groups[-1].group} has {groups[-1].num_samples} samples, not {header.samples}")
+            raise WireError(
+                f"group {groups[-1].group} has {groups[-1].num_samples} samples, the lineage {header.samples}"
+            )
     _refuse_repeated("group", [group.group for group in groups])
     _refuse_repeated("feature", [key for group in groups for key in group.keys])
     _refuse_repeated("dense column", [name for group in groups for name in group.dense_names])

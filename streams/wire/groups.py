@@ -19,7 +19,6 @@ import zstandard
 
 from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
-from streams.ikjt.invariants import check_dense
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.windows import Group, PartialIkjt, windows_inside
 from streams.wire.layout import MAX_DECODED_BYTES, Kind
@@ -58,22 +57,23 @@ def read_group(sections: Sections) -> Group:
     """The next group, which keeps its promises. Raises WireError, or ValueError in the words of `validate`."""
     head = sections.take(Kind.INVERSE, np.int32)
     name, inverse, num_rows = sections.name(head), sections.column(head), sections.proof(head)
-    if num_rows < 0:
-        raise WireError(f"group {name}: its inverse does not number rows by first appearance, from 0")
+    group: Group
     dense, names = _read_dense(sections, num_rows)
-    check_dense(name, dense, names, num_rows)
     if sections.upcoming() == Kind.START:
-        start, length, buffers = _read_windows(sections, name, num_rows)
-        return PartialIkjt(name, buffers, start, length, inverse, dense, names)
-    features: dict[str, Jagged] = {}
-    while sections.upcoming() == Kind.LENGTHS:
-        lengths = sections.take(Kind.LENGTHS, np.int64)
-        if sections.count(lengths) != num_rows:
-            raise WireError(f"{sections.words(lengths)} has {sections.count(lengths)} rows, its inverse {num_rows}")
-        _add_feature(features, sections, lengths, named=True)
-    if not features:
-        raise WireError(f"group {name} has no features")
-    return Ikjt(name, features, inverse, dense, names)
+        group, proved = _read_windows(sections, Ikjt(name, {}, inverse, dense, names), num_rows)
+    else:
+        features: dict[str, Jagged] = {}
+        group, proved = Ikjt(name, features, inverse, dense, names), True
+        while sections.upcoming() == Kind.LENGTHS:
+            lengths = sections.take(Kind.LENGTHS, np.int64)
+            proved &= sections.count(lengths) == num_rows
+            proved &= _add_feature(features, sections, lengths, named=True)
+        proved &= bool(features)
+    if not proved or dense is not None:
+        group.validate()  # it has the words
+    if not proved:
+        raise WireError(f"group {name} breaks its own rules")
+    return group
 
 
 def check_windows(groups: Iterable[Group]) -> None:
@@ -99,32 +99,28 @@ def _features(
             yield Column(Kind.WEIGHTS, rows.weights, plain(rows.weights), key)
 
 
-def _read_windows(sections: Sections, name: str, num_rows: int) -> tuple[Array, Array, dict[str, Jagged]]:
-    """Start and length of the windows, and the buffers by feature."""
+def _read_windows(sections: Sections, head: Ikjt, num_rows: int) -> tuple[Group, bool]:
+    """A partial group of this head, and whether it keeps its promises."""
     start, length = (sections.take(kind, np.int32) for kind in (Kind.START, Kind.WINDOW))
-    for window in (start, length):
-        if sections.count(window) != num_rows:
-            raise WireError(f"{sections.words(window)} has {sections.count(window)} rows, its inverse {num_rows}")
     sizes = sections.take(Kind.BUFFERS, np.int64)
+    proved = sections.count(start) == num_rows == sections.count(length)
     buffers: dict[str, Jagged] = {}
     while sections.upcoming() == Kind.VALUES:
-        _add_feature(buffers, sections, sizes, named=False)
-    if not buffers:
-        raise WireError(f"group {name} has no features")
+        proved &= _add_feature(buffers, sections, sizes, named=False)
     columns = sections.column(start), sections.column(length)
-    if not windows_inside(sections.column(sizes), *columns).all():
-        raise WireError(f"group {name}: a window leaves its buffer")
-    return *columns, buffers
+    proved = proved and bool(buffers) and bool(windows_inside(sections.column(sizes), *columns).all())
+    return PartialIkjt(head.group, buffers, *columns, head.inverse, head.dense, head.dense_names), proved
 
 
-def _add_feature(features: dict[str, Jagged], sections: Sections, lengths: int, *, named: bool) -> None:
-    """Values and weights of one feature; the section of the lengths has the feature's name, or the group's."""
+def _add_feature(features: dict[str, Jagged], sections: Sections, lengths: int, *, named: bool) -> bool:
+    """Values and weights of one feature, and whether they are as many as its lengths say.
+
+    The section of the lengths has the feature's name, or the group's.
+    """
     values = sections.take(Kind.VALUES)
     key, size = sections.name(values), sections.count(values)
     if key in features or (named and not sections.same_name(lengths, values)):
         raise WireError(f"{sections.words(values)} is mixed with another feature or repeated")
-    if sections.proof(lengths) != size:
-        raise WireError(f"{sections.words(lengths)} does not sum up to the {size} values of {key}")
     ids = sections.column(values)
     if ids.dtype.kind != "i":
         raise WireError(f"{sections.words(values)} holds {ids.dtype}, not integers")
@@ -135,6 +131,7 @@ def _add_feature(features: dict[str, Jagged], sections: Sections, lengths: int, 
             raise WireError(f"{sections.words(each)} is mixed with another feature or repeated, or not one a value")
         weights = sections.column(each)
     features[key] = Jagged(ids, sections.column(lengths), weights)
+    return sections.proof(lengths) == size
 
 
 def _read_dense(sections: Sections, num_rows: int) -> tuple[Array | None, tuple[str, ...]]:
