@@ -143,12 +143,12 @@ class Joins:
         """Outcomes that were joined, settled, missed and orphans."""
         return {name: int(self._counts[0][name]) for name in ("joined", "settled", "missed", "orphans")}
 
-    def make_room(self, n: int, watermark_ms: int) -> None:
-        """Room for n more impressions; those that no outcome can belong to any more are forgotten."""
+    def make_room(self, n: int, passed_ms: int) -> None:
+        """Room for n more impressions; those that no outcome from `passed_ms` on can belong to are forgotten."""
         num_known = int(self._counts[0]["num_known"])
         if 2 * (num_known + n) > len(self._known):
             horizon_ms = 2 * self._config.window_ms + self._config.early_ms
-            keep = (self._known["used"] == 1) & (self._known["time"] + horizon_ms >= watermark_ms)
+            keep = (self._known["used"] == 1) & (self._known["time"] + horizon_ms >= passed_ms)
             self._known = rebuild(self._known, keep, room_for=max(n, int(np.count_nonzero(keep))))
             self._counts[0]["num_known"] = np.count_nonzero(keep)
 

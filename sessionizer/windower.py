@@ -52,6 +52,8 @@ class Windower:
         self._chains = np.zeros((MIN_SIZE, len(histories.last)), CHAIN)
         self._book = np.array([(NONE, NONE, 0, 0, 0, 0, 0, 0)], BOOK)
         self._pending = np.zeros(0, np.int32)
+        self._passed_ms = MIN_MS
+        """Every released row lies at or after it."""
 
     @property
     def num_open_sessions(self) -> int:
@@ -75,7 +77,7 @@ class Windower:
         the call before, watermark_ms], so the order over all calls does not depend on how they were divided. Rows of
         outcomes that have acted are freed.
         """
-        self._make_room(len(released), watermark_ms)
+        self._make_room(len(released))
         closings = self._room_for_closings(3 * len(released))
         c, book = self._config, self._book[0]
         sessions.advance(
@@ -88,6 +90,7 @@ class Windower:
             watermark_ms,
             closings,
         )
+        self._passed_ms = watermark_ms
         rows.free(self._pending[: book["num_acted"]].copy())
         self._pending = self._pending[book["num_acted"] : book["num_pending"]]
         self._book["num_pending"], self._book["num_acted"] = len(self._pending), 0
@@ -116,6 +119,7 @@ class Windower:
         closings = self.advance(released, rows, MAX_MS)
         self._users["last_ms"] = MIN_MS
         self._joins.end_epoch()
+        self._passed_ms = MIN_MS
         return closings
 
     def rows_of(self, closings: npt.NDArray[np.void], rows: Rows) -> I32:
@@ -146,10 +150,10 @@ class Windower:
         lore = self._histories
         return lore.entries, lore.free, lore.num_free, self._chains, lore.last
 
-    def _make_room(self, n: int, watermark_ms: int) -> None:
+    def _make_room(self, n: int) -> None:
         num_pending = len(self._pending)
         self._histories.make_room(n + num_pending)
-        self._joins.make_room(n, watermark_ms)
+        self._joins.make_room(n, self._passed_ms)
         self._waiting.make_room(self.num_open_sessions + n, n + num_pending)
         self._pending = np.concatenate([self._pending, np.empty(n, np.int32)])
         num_users, more = int(self._book[0]["num_users"]), n + num_pending
