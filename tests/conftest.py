@@ -7,6 +7,7 @@ Never: a stand-in, and never a skip: without a JDK the fixture fails and says wh
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -14,6 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from infra.services.stack import Addresses, Stack
+
+# Two threads of torch wait for each other by spinning: where other tests want the same cores, all takes several times
+# as long. One thread here, and none that spins in the processes that tests start; read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Compiled kernels take seconds on their first call, a busy machine draws examples slowly, and a test run must be
 # repeatable: no deadline, nothing is too slow, fixed seeds.
