@@ -28,7 +28,7 @@ def dense_input(batch: MiniBatch, schema: EventSchema) -> F32:
             f"schema has {own} of {schema.dense_names} outside groups; it was built under another schema"
         )
     place = {name: k for k, name in enumerate(schema.dense_names)}
-    dense_BK = np.empty((len(batch), len(place)), np.float32)
+    dense_BK = np.empty((len(batch.dense), len(place)), np.float32)
     for names, columns in [(own, batch.dense), *parts]:
         dense_BK[:, [place[name] for name in names]] = columns
     return dense_BK
