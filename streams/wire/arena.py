@@ -1,4 +1,4 @@
-"""Every column of a message decoded by one compiled call into one piece of memory.
+"""Every column of a message decoded into one piece of memory: one compiled call, and one for each large section.
 
 Owns where columns lie in that memory, and what the pass proves about them on the way. Each begins at a multiple of 64
 bytes; ids that features share lie side by side. Lengths become offsets there, one more than there are lengths.
