@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from benchmarks.sessionizer import child, setup
 from benchmarks.sessionizer.contest import Place
@@ -97,6 +97,7 @@ def session_length(place: Place, sizes: FlatSizes) -> Iterator[Result]:
     more = _more(gap_ms=60_000, max_samples=10 * sizes.lengths[1])
     whole = [fill(place.kafka, f"length{law.length}", law, views) for law in laws]
     short = [fill(place.kafka, f"length{law.length}-short", law, 4_000) for law in laws]
+    _warm(place, short[0])
     costs: list[list[float]] = [[], []]
     for r in range(sizes.rounds):
         for end in (0, 1):
@@ -108,6 +109,7 @@ def session_length(place: Place, sizes: FlatSizes) -> Iterator[Result]:
 def partitions(place: Place, sizes: FlatSizes) -> Iterator[Result]:
     """Time an event and memory of one worker with few partitions and with many, the same events in them."""
     law, costs, peaks = Law(), [], []
+    _warm(place, fill(place.kafka, "parts-warm", law, 4_000))
     for num in sizes.partitions:
         short, whole = (
             fill(place.kafka, f"parts{num}-{views}", law, views, partitions=num) for views in (4_000, sizes.measured)
@@ -146,6 +148,11 @@ def _slope(place: Place, short: Filled, whole: Filled, name: str, more: dict[str
     return 1e6 * (used[1].cpu_s - used[0].cpu_s) / (whole.num_events - short.num_events), used[1].peak_bytes
 
 
+def _warm(place: Place, filled: Filled) -> None:
+    """A run that is not counted: it compiles what is not compiled yet."""
+    setup.dropped(work(filled, "warm", place.directory, place.core, **_more()).config)
+
+
 def _watched(place: Place, filled: Filled, name: str, more: dict[str, Any]) -> list[Seen]:
     """A run, looked at ten times a second."""
     group = f"{filled.topic}-{name}"
@@ -154,11 +161,16 @@ def _watched(place: Place, filled: Filled, name: str, more: dict[str, Any]) -> l
     seen: list[Seen] = []
 
     def look(pid: int) -> None:
-        done = sum(max(0, one.offset) for one in observer.committed(places, 10))
+        try:
+            done = sum(max(0, one.offset) for one in observer.committed(places, 10))
+        except KafkaException:
+            return  # A group that nobody has joined yet has no coordinator.
         seen.append(Seen(child.cpu_s(pid), child.resident_bytes(pid), done))
 
-    worked = work(filled, name, place.directory, place.core, look=look, **more)
-    observer.close()
+    try:
+        worked = work(filled, name, place.directory, place.core, look=look, **more)
+    finally:
+        observer.close()
     setup.dropped(worked.config)
     return seen
 
@@ -167,7 +179,7 @@ def _between(seen: list[Seen], start: int, end: int) -> tuple[float, int]:
     """Microseconds an event from event `start` nearly to the end, and the most memory there."""
     inside = [one for one in seen if start <= one.done <= BEFORE_THE_END * end]
     first, last = inside[0], inside[-1]
-    if last.done - first.done < (end - start) / 2:
+    if last.done - first.done < (end - start) / 3:
         raise RuntimeError(f"only {last.done - first.done} events of {end - start} could be watched; take more")
     return 1e6 * (last.cpu_s - first.cpu_s) / (last.done - first.done), max(one.resident_bytes for one in inside)
 
