@@ -45,7 +45,7 @@ class FlatSizes:
     partitions: tuple[int, ...] = (1, 4, 16)
     measured: int = 600_000
     """Impressions."""
-    rounds: int = 2
+    rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 START_MS: Final = 1_735_689_600_000
-CLICKED: Final = 0.25
 LATEST_CLICK_MS: Final = 60_000
 FIRST_VIEW: Final = 100_000_000
 FIRST_CLICK: Final = 500_000_000
@@ -43,6 +42,8 @@ class Law:
     """After so many sessions the first user returns."""
     lists: bool = False
     """Whether an impression carries three lists of 50 to 100 ids, the same within a session."""
+    clicked: float = 0.25
+    """Share of the impressions that is clicked."""
     seed: int = 0
 
 
@@ -81,7 +82,7 @@ def sessions_of(law: Law, view: I64) -> I64:
 
 def clicked(law: Law, view: I64) -> npt.NDArray[np.bool_]:
     """[N] whether an impression is clicked: the label it must get."""
-    return np.asarray(_drawn(law, view, 1) % 1_000 < CLICKED * 1_000)
+    return np.asarray(_drawn(law, view, 1) % 1_000 < law.clicked * 1_000)
 
 
 def _views(law: Law, view: I64) -> list[tuple[int, int, Message]]:
@@ -139,7 +140,7 @@ def _lists(law: Law, session: int) -> str:
     generator = np.random.default_rng((law.seed, session))
     lengths = generator.integers(*LIST_LENGTHS, len(LISTS)).tolist()
     return "".join(
-        f',"{name}":{generator.integers(ITEMS // 10, ITEMS, length).tolist()}'.replace(" ", "")
+        f',"{name}":{generator.integers(ITEMS, 10 * ITEMS, length).tolist()}'.replace(" ", "")
         for name, length in zip(LISTS, lengths, strict=True)
     )
 

@@ -15,7 +15,7 @@ from benchmarks.sessionizer.by_event import GAP_MS, LATENESS_MS, ByEvent
 from benchmarks.sessionizer.contest import Place, entrants
 from benchmarks.sessionizer.core_alone import core_alone
 from benchmarks.sessionizer.setup import fill
-from benchmarks.sessionizer.stream import CLICKED, FIRST_USER, FIRST_VIEW, LISTS, Law, clicked, messages, sessions_of
+from benchmarks.sessionizer.stream import FIRST_USER, FIRST_VIEW, LISTS, Law, clicked, messages, sessions_of
 from sessionizer.config import SessionConfig
 from streams.events.decode import EventDecoder
 from tests.streams.events.records import Rec
@@ -32,7 +32,7 @@ def test_the_stream_is_in_order_of_time_and_holds_what_its_law_says() -> None:
     assert [event["user"] for event in views] == (FIRST_USER + sessions_of(law, number) % 500).tolist()
     of = {event["of"] - FIRST_VIEW for _, _, event in found if event["type"] == "click"}
     assert of == set(np.flatnonzero(clicked(law, number)).tolist())
-    assert len(of) == pytest.approx(num * CLICKED, rel=0.1)
+    assert len(of) == pytest.approx(num * law.clicked, rel=0.1)
 
 
 def test_a_session_has_the_length_of_its_law_and_lists_of_its_own() -> None:
