@@ -34,9 +34,10 @@ AVRO: dict[str, Any] = {
     ],
 }  # fmt: skip
 AVRO_NEXT = AVRO | {"fields": [*AVRO["fields"], {"name": "page", "type": "string", "default": ""}]}
-ARROW = pa.schema(
-    [("id", pa.string()), ("user", pa.int64()), ("item", pa.int64()), ("ts", pa.timestamp("ms")), ("rating", pa.int8())]
-)
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(), "user": pa.int64(), "item": pa.int64(), "ts": pa.timestamp("ms"), "rating": pa.int8(),
+}  # fmt: skip
+ARROW = pa.schema(ARROW_TYPES)
 
 
 def in_avro(pairs: Sequence[tuple[bytes, bytes]], schema: dict[str, Any], schema_id: int) -> list[tuple[bytes, bytes]]:
