@@ -127,10 +127,10 @@ def _single(columns: dict[str, I64]) -> dict[str, Jagged]:
 
 def _numbers(column: pa.ChunkedArray[Any]) -> I64:
     """Integers as they are; anything else numbered by first appearance, and what is missing 0."""
-    if not pa.types.is_integer(column.type):
-        column = pc.add(pc.dictionary_encode(column.cast(pa.string())).combine_chunks().indices, 1)
-    numbers: I64 = pc.fill_null(column, 0).to_numpy().astype(np.int64)
-    return numbers
+    values: Any = column.combine_chunks()
+    if not pa.types.is_integer(values.type):
+        values = pc.add(values.cast(pa.string()).dictionary_encode().indices, 1)
+    return np.asarray(values.fill_null(0)).astype(np.int64)
 
 
 def _found(keys: I64, wanted: I64) -> I64:
@@ -145,7 +145,7 @@ def _histories(path: Path, columns: dict[str, I64]) -> Jagged:
     """S rows: the last items that the user watched before the sample, not at the same time."""
     table = csv.read_csv(path)
     before = {
-        user: np.asarray(text.split(), dtype=np.int64)
+        user: np.asarray((text or "").split(), dtype=np.int64)
         for user, text in zip(table["user_id"].to_pylist(), table["watch_seq"].to_pylist(), strict=True)
     }
     user, time = columns["user_id"], columns["ts_ms"]

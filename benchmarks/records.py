@@ -94,7 +94,7 @@ def _bytes_of(dense: npt.NDArray[np.float32]) -> U8:
 
 
 def _compressed(data: bytes | U8, level: int) -> int:
-    return len(zstandard.ZstdCompressor(level=level).compress(data))
+    return len(zstandard.ZstdCompressor(level=level).compress(data if isinstance(data, bytes) else data.tobytes()))
 
 
 @compiled

@@ -75,7 +75,7 @@ STREAMS: Final = {
 def zipf() -> F64:
     """[NUM_IDS], probability of each rank."""
     weight: F64 = np.arange(1, NUM_IDS + 1, dtype=np.float64) ** -EXPONENT
-    return weight / weight.sum()
+    return np.asarray(weight / weight.sum())
 
 
 class Stream:
@@ -182,7 +182,7 @@ class Stream:
         """[S], events of the session up to this sample."""
         events = np.cumsum(self._events(feature, d))
         first = np.arange(len(self._session)) - self._place
-        return events - events[first]
+        return np.asarray(events - events[first])
 
     def _dense(self, chosen: I64) -> npt.NDArray[np.float32]:
         """[B, K]: the session's columns, then the sample's."""
@@ -220,8 +220,7 @@ def _uniform_length(key: U64, mean: int) -> I64:
 
 def _uniform(key: U64) -> F64:
     """[0, 1) in 53 bits."""
-    uniform: F64 = (key >> np.uint64(11)) * 2.0**-53
-    return uniform
+    return np.asarray((key >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def _mix(key: npt.NDArray[Any]) -> U64:
@@ -229,4 +228,4 @@ def _mix(key: npt.NDArray[Any]) -> U64:
     key = key + np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
+    return np.asarray(key ^ (key >> np.uint64(31)))

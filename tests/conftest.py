@@ -7,13 +7,24 @@ Never: a stand-in, and never a skip: without a JDK the fixture fails and says wh
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from infra.services.stack import Addresses, Stack
+
+# Two threads of torch wait for each other by spinning: where other tests want the same cores, all takes several times
+# as long. One thread here, and none that spins in the processes that tests start; read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# Numba's index of compiled kernels is not made for two processes that write to it at once: each has its own.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "numba" / worker))
 
 # Compiled kernels take seconds on their first call, a busy machine draws examples slowly, and a test run must be
 # repeatable: no deadline, nothing is too slow, fixed seeds.

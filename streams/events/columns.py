@@ -68,7 +68,7 @@ def convert(
             pass
     # 1, 1.0 and True are one key to a dict but not to a rule.
     keys: Sequence[Hashable] = values if types == {str} else list(zip(map(type, values), values, strict=True))
-    results = {key: _attempt(rule, value) for key, value in zip(keys, values, strict=True)}
+    results = {key: _attempt(rule, value) for key, value in dict(zip(keys, values, strict=True)).items()}
     failed = {key: result for key, result in results.items() if isinstance(result, PoisonError)}
     if failed:
         for position, key in zip(positions.tolist(), keys, strict=True):

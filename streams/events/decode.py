@@ -72,6 +72,9 @@ class EventDecoder:
     def _readable(self, records: Sequence[Record], verdicts: Verdicts) -> tuple[list[int], list[bytes]]:
         """Positions and values of the records that have a value of an acceptable size."""
         limit, stride = self._max_value_bytes, self._format.stride
+        values = [record.value for record in records if record.value is not None]
+        if len(values) == len(records) and max(map(len, values)) <= limit:
+            return list(range(len(values))), values
         sized = [(i, record.value) for i, record in enumerate(records) if record.value is not None]
         large = [(i, len(value)) for i, value in sized if len(value) > limit]
         for i, size in large:
@@ -140,6 +143,8 @@ class EventDecoder:
 
 def _appended(records: Sequence[Record]) -> I64:
     """[N], from the headers; a producer stamps many records with the same few bytes."""
+    if not any(record.headers for record in records):
+        return np.full(len(records), -1, dtype=np.int64)
     headers = [tuple(record.headers or ()) for record in records]
     known = {each: appended_ms(each) for each in set(headers)}
     return np.fromiter(map(known.__getitem__, headers), dtype=np.int64, count=len(headers))

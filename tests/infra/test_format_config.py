@@ -48,7 +48,7 @@ def test_what_cannot_work_is_refused_by_its_key(file: Path, overrides: list[str]
 def test_a_registry_may_be_given_with_a_user_whose_password_is_not_shown(file: Path) -> None:
     secret = {"RECD__FORMAT__REGISTRY_PASSWORD": "hunter2"}
     config = load(file, ['format.name="avro"', REGISTRY, 'format.registry_user="me"'], secret)
-    assert config.format.registry_password == "hunter2"
+    assert config.format.registry_password == secret["RECD__FORMAT__REGISTRY_PASSWORD"]
     assert "hunter2" not in resolved(config)
     assert "hunter2" not in repr(config)
 
