@@ -28,7 +28,9 @@ from streams.events.schema import EventSchema
 __all__ = ["MAX_VALUE_BYTES", "Decoded", "EventDecoder", "Record", "Rejected"]
 
 MAX_VALUE_BYTES: Final = 1 << 20
-"""Largest message that is decoded, unless configured: one event is a few kilobytes."""
+"""Largest message of one event that is decoded: one event is a few kilobytes."""
+MAX_BULK_BYTES: Final = 8 << 20
+"""Largest message of many events that is decoded."""
 LAST_MS: Final = 7_258_118_400_000
 """The year 2200: later times are a wrong unit, whatever any clock says."""
 
@@ -37,11 +39,12 @@ class EventDecoder:
     """Decodes the polls of one schema, JSON unless told otherwise. Holds no state between polls but its format's."""
 
     def __init__(
-        self, schema: EventSchema, message_format: Format | None = None, *, max_value_bytes: int = MAX_VALUE_BYTES
+        self, schema: EventSchema, message_format: Format | None = None, *, max_value_bytes: int | None = None
     ) -> None:
         self._roles = schema.roles
-        self._max_value_bytes = max_value_bytes
         self._format = message_format or JsonObjects(schema)
+        usual = MAX_VALUE_BYTES if self._format.stride == 1 else MAX_BULK_BYTES
+        self._max_value_bytes = max_value_bytes or usual
         self._interpreter = Interpreter(schema)
 
     def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:

@@ -27,7 +27,7 @@ from streams.events.columns import Verdicts
 from streams.events.event import I64, U64, ListColumn
 from streams.events.fields import names_of, planted
 from streams.events.formats.arrow_lists import is_list, list_values
-from streams.events.formats.arrow_stream import MOST_ROWS, one_row, opened, table_of
+from streams.events.formats.arrow_stream import MOST_ROWS, is_sound, one_row, opened, table_of
 from streams.events.formats.arrow_values import Array, is_scalar, missing, values_of
 from streams.events.ids import mixed
 from streams.events.record import Record
@@ -86,6 +86,15 @@ class ParsedTables:
         return ListColumn.concat(columns) if columns else _NO_LISTS
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Message:
+    """The message of the record at a position."""
+
+    position: int
+    value: bytes
+    table: pa.Table
+
+
 class ArrowTables:
     """The format of one schema."""
 
@@ -95,36 +104,32 @@ class ArrowTables:
         self._scalars, self._lists = names_of(schema)
         planted(self._scalars, self._lists)  # refuses names that contradict each other, as every format does
         self._last: tuple[Record, pa.Table] | None = None
+        self._known: tuple[pa.Schema, PoisonError | None] | None = None
+        """The columns that were met last, and what is wrong with them."""
 
     def parse(self, positions: Sequence[int], values: Sequence[bytes], verdicts: Verdicts) -> ParsedTables:
-        tables: list[pa.Table] = []
-        places: list[I64] = []
-        hashes: list[U64] = []
-        fits: dict[pa.Schema, PoisonError | None] = {}
+        found: list[_Message] = []
         for position, value in zip(positions, values, strict=True):
-            first = position * MOST_ROWS
             try:
                 table = table_of(value)
-                if table.schema not in fits:
-                    fits[table.schema] = self._misfit(table.schema)
-                if (misfit := fits[table.schema]) is not None:
+                misfit = self._misfit(table.schema)
+                if misfit is not None:
                     raise misfit
             except PoisonError as error:
-                verdicts.reject(first, error)
-                continue
-            rows = np.arange(table.num_rows, dtype=np.int64)
-            tables.append(table)
-            places.append(first + rows)
-            hashes.append(mixed(rows.astype(np.uint64) ^ np.uint64(xxhash.xxh3_64_intdigest(value))))
-        runs = [pa.concat_tables(list(run)) for _, run in groupby(tables, key=lambda table: table.schema)]
-        parsed = ParsedTables(
-            places=np.concatenate([_NO_PLACES, *places]),
-            content_hash=np.concatenate([_NO_HASHES, *hashes]),
-            tables=runs,
-        )
+                verdicts.reject(position * MOST_ROWS, error)
+            else:
+                found.append(_Message(position, value, table))
+        runs: list[pa.Table] = []
+        sound: list[_Message] = []
+        for _, run in groupby(found, key=lambda message: message.table.schema):
+            good, whole = _checked(list(run), verdicts)
+            sound += good
+            runs += [] if whole is None else [whole]
+        places, content_hash = _identities(sound)
+        parsed = ParsedTables(places=places, content_hash=content_hash, tables=runs)
         for name in self._scalars:
             parts = [values_of(column_of(table, name), table.num_rows) for table in runs]
-            parsed.known[name] = _finite(joined(parts or [missing(0)]), name, parsed.places, verdicts)
+            parsed.known[name] = _finite(joined(parts or [missing(0)]), name, places, verdicts)
         return parsed
 
     def letter(self, record: Record, row: int) -> Record:
@@ -145,6 +150,11 @@ class ArrowTables:
 
     def _misfit(self, schema: pa.Schema) -> PoisonError | None:
         """Why no event of these columns can be used; missing columns are no reason."""
+        if self._known is None or not self._known[0].equals(schema):
+            self._known = schema, self._new_misfit(schema)
+        return self._known[1]
+
+    def _new_misfit(self, schema: pa.Schema) -> PoisonError | None:
         for name, fits, wanted in [
             *((name, is_scalar, "single values") for name in self._scalars),
             *((name, is_list, "lists of ids") for name in self._lists),
@@ -167,6 +177,30 @@ class ArrowTables:
                 if not fits(kinds[-1]):
                     return PoisonError(Reason.WRONG_TYPE, f"field {name} is of type {kinds[-1]}, not {wanted}")
         return None
+
+
+def _checked(run: list[_Message], verdicts: Verdicts) -> tuple[list[_Message], pa.Table | None]:
+    """The messages of a run of equal columns that are not damaged inside, and those as one table."""
+    whole = pa.concat_tables([message.table for message in run])
+    if is_sound(whole):
+        return run, whole
+    good = []
+    for message in run:
+        if is_sound(message.table):
+            good.append(message)
+        else:
+            told = PoisonError(Reason.BROKEN_MESSAGE, "it is an Arrow stream whose columns are damaged")
+            verdicts.reject(message.position * MOST_ROWS, told)
+    return good, pa.concat_tables([message.table for message in good]) if good else None
+
+
+def _identities(messages: list[_Message]) -> tuple[I64, U64]:
+    """[N], place and content hash of every event."""
+    counts = np.array([message.table.num_rows for message in messages], np.int64)
+    rows = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    firsts = np.array([message.position * MOST_ROWS for message in messages], np.int64)
+    digests = np.array([xxhash.xxh3_64_intdigest(message.value) for message in messages], np.uint64)
+    return np.repeat(firsts, counts) + rows, mixed(rows.astype(np.uint64) ^ np.repeat(digests, counts))
 
 
 def column_of(table: pa.Table, name: str) -> Array | None:
@@ -212,6 +246,4 @@ def _reject(wrong: npt.NDArray[np.bool_], name: str, places: I64, verdicts: Verd
         verdicts.reject(place, PoisonError(Reason.NOT_FINITE, f"field {name}: it is not finite"))
 
 
-_NO_PLACES: Final = np.empty(0, np.int64)
-_NO_HASHES: Final = np.empty(0, np.uint64)
 _NO_LISTS: Final = ListColumn(rows=Jagged.from_lists([]), index=np.empty(0, np.int32))

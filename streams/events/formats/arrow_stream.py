@@ -28,16 +28,21 @@ _BUFFERS: Final = 2
 
 
 def table_of(value: bytes) -> pa.Table:
-    """The events of a message. Raises PoisonError if it is none, or has too many events."""
+    """The events of a message, not `is_sound` yet. Raises PoisonError if it is none, or has too many events."""
     check_sizes(value)
     table = opened(value)
     if table.num_rows >= MOST_ROWS:
         raise PoisonError(Reason.TOO_LARGE, f"the message has {table.num_rows} events of at most {MOST_ROWS - 1}")
+    return table
+
+
+def is_sound(table: pa.Table) -> bool:
+    """Whether the columns hold what their types promise: until then nothing may be computed from them."""
     try:
         table.validate(full=True)
-    except _BROKEN as error:
-        raise _broken(error) from None
-    return table
+    except _BROKEN:
+        return False
+    return True
 
 
 def opened(value: bytes) -> pa.Table:
