@@ -170,7 +170,7 @@ def results(num: int, rounds: int) -> list[dict[str, Any]]:
 
     sizes = {name: sum(len(r.value or b"") for r in records) / num for name, (_, records) in ways.items()}
     found = []
-    for stage, call in (("events.decode", decode), ("sessionizer", sessionize)):
+    for stage, call in (("events.decode", decode), ("events.decode_and_core", sessionize)):
         took = in_turns(call, list(ways), rounds, clock)
         for name in list(ways)[1:]:
             ratios = sorted(ours / theirs for ours, theirs in zip(took["json150"], took[name], strict=True))
