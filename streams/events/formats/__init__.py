@@ -6,6 +6,7 @@ json_objects  one JSON object a message
 framed        messages that name their schema in a registry, grouped by it
 schemas       what a registry knows of a schema, as a protocol
 avro          how a message of an Avro schema is read
+avro_bounds   what an Avro schema lets a few bytes do
 protobuf      how a message of a Protobuf schema is read
 arrow         many events a message, as columns
 arrow_values  Arrow columns to values

@@ -14,10 +14,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastavro import parse_schema, schemaless_reader
+from fastavro import _read_py, parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException, UnknownType
 
 from streams.errors import ConfigError, PoisonError, Reason
+from streams.events.formats.avro_bounds import is_recursive, repeats_nothing
 from streams.events.formats.framed import NO_OBJECT
 from streams.events.formats.schemas import Registered
 
@@ -46,12 +47,16 @@ class AvroPlan:
             ) from error
         if not isinstance(self._schema, dict) or self._schema.get("type") != "record":
             raise PoisonError(Reason.NOT_AN_OBJECT, "its messages are no records")
+        # In Python, the depth of a recursion is bounded; on the C stack a message could overflow it.
+        self._read = _read_py.schemaless_reader if is_recursive(self._schema, named) else schemaless_reader
+        if any(repeats_nothing(each, named) for each in (self._schema, *named.values())):
+            raise PoisonError(Reason.WRONG_TYPE, "it has arrays of items that take no bytes: any number fits a message")
         self._paths = {name: name.split(".") for name in names}
 
     def parse(self, body: bytes) -> Any:  # noqa: ANN401  (a record is a dict of anything)
         source = io.BytesIO(body)
         try:
-            record = schemaless_reader(source, self._schema)
+            record = self._read(source, self._schema)
         except _BROKEN as error:
             told = str(error) or type(error).__name__
             raise PoisonError(Reason.BROKEN_MESSAGE, f"it is not of its schema: {told[:200]}") from None

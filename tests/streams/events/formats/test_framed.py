@@ -197,6 +197,55 @@ def test_bytes_behind_an_avro_record_and_a_schema_of_no_record_reject() -> None:
     assert reasons(decode(AvroPlan, no_record, good)) == [Reason.NOT_AN_OBJECT]
 
 
+def odd_avro(field: object, body: bytes) -> Decoded:
+    """A message of that schema, and a good one behind it."""
+    schema = {"type": "record", "name": "Odd", "fields": [{"name": "id", "type": field}]}
+    schemas = {1: AVRO_1[1], 2: Registered(kind="AVRO", text=json.dumps(schema))}
+    return decode(AvroPlan, schemas, framed(2, body), *as_avro([event()], SHAPE))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        ["null", "Odd"],
+        {"type": "array", "items": "Odd"},
+        ["null", {"type": "record", "name": "Inner", "fields": [{"name": "outer", "type": ["null", "Odd"]}]}],
+    ],
+)
+def test_a_message_that_nests_without_end_harms_nobody(field: object) -> None:
+    decoded = odd_avro(field, b"\x02" * 500_000 + b"\0")
+    assert reasons(decoded) == [Reason.BROKEN_MESSAGE]
+    assert decoded.events.offset.tolist() == [1]
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    schema = avro_schema(SHAPE)
+    schema["fields"].append({"name": "parent", "type": ["null", "Event"]})
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(schema), event(id=5, parent=event(id=4)))
+    decoded = decode(AvroPlan, {1: Registered(kind="AVRO", text=json.dumps(schema))}, framed(1, sink.getvalue()))
+    assert decoded.events.event_id.tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "record", "name": "Nothing", "fields": []},
+        {
+            "type": "record",
+            "name": "Little",
+            "fields": [{"name": "f", "type": {"type": "fixed", "name": "F", "size": 0}}],
+        },
+        {"type": "record", "name": "Endless", "fields": [{"name": "f", "type": "Endless"}]},
+    ],
+)
+def test_an_array_of_nothing_cannot_be_told_to_go_on_without_end(items: object) -> None:
+    decoded = odd_avro({"type": "array", "items": items}, b"\xfe\xff\xff\xff\xff\xff\x7f\0")
+    assert reasons(decoded) == [Reason.WRONG_TYPE]
+    assert decoded.events.offset.tolist() == [1]
+
+
 def test_a_list_or_a_required_list_that_is_null_in_avro() -> None:
     values = as_avro([event(seen=None), event(ctx=None), event(seen=[1, None])], SHAPE)
     decoded = decode(AvroPlan, AVRO_1, *values)
