@@ -11,6 +11,7 @@ fetches and passes record lists on; when a partition's queue is full it is not f
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,9 @@ MOST_FENCINGS = 3
 """So many rebalances with a fenced partition, close together: two processes share a `worker.instance`."""
 FENCINGS_TIMEOUTS = 10
 """How close together, in session time-outs."""
+
+_COLLECT_EVERY = (200_000, 50, 100)
+"""Thresholds of Python's garbage collector; what a cycle can hold back until then is tens of megabytes at most."""
 
 Log = Callable[[str, Mapping[str, object]], None]
 """Takes an event's name and its fields."""
@@ -327,8 +331,16 @@ class Summary:
     account: Account
 
 
+def _collect_rarely() -> None:
+    """Records come by the hundred thousand and never form a cycle: looking for one took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_EVERY)
+
+
 def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int = 0) -> Summary:
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
+    _collect_rarely()
     fleet = Fleet(job, exit_at_end=exit_at_end)
     app = build_app(fleet, job.kafka, job.topics.interactions, job.worker, directory=directory, web_port=web_port)
     interrupted = run_worker(app)

@@ -32,6 +32,7 @@ from streams.wire import most_bytes
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
+F32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -110,6 +111,7 @@ class Packer:
         self._partition = partition
         self._max_samples = config.samples
         self._max_bytes = config.max_bytes
+        self._column_of = {name: k for k, name in enumerate(schema.dense_names)}
         self.next_sequence = 0
         self.pending: Clustered | None = None
 
@@ -180,9 +182,13 @@ class Packer:
                 appended_ms=events.appended_ms,
             ),
             labels=events.labels,
-            dense=events.dense,
+            dense=self._dense(events, self._schema.ungrouped_dense),
             groups=self._groups(samples),
         )
+
+    def _dense(self, events: EventBatch, names: Sequence[str]) -> F32:
+        """The named dense columns, [B, K]."""
+        return events.dense.take(np.array([self._column_of[name] for name in names], np.int64), axis=1)
 
     def _groups(self, samples: Clustered) -> tuple[Group, ...]:
         columns: dict[str, ListColumn] = {}
@@ -194,7 +200,8 @@ class Packer:
             columns[history.name] = column
         groups: list[Group] = []
         for group in self._schema.all_groups:
-            exact = group_of(group.name, {name: columns[name] for name in group.features})
+            dense = self._dense(samples.events, group.dense) if group.dense else None
+            exact = group_of(group.name, {name: columns[name] for name in group.features}, dense, group.dense)
             groups.append(as_windows(exact, samples.session_id) if group.form == "partial" else exact)
         return tuple(groups)
 
@@ -205,10 +212,19 @@ def _one_id_each(ids: I64) -> ListColumn:
     return ListColumn(rows=Jagged(ids[there], offsets_of(there)), index=np.arange(len(ids), dtype=np.int32))
 
 
-def group_of(name: str, columns: dict[str, ListColumn]) -> Ikjt:
-    """The IKJT of one group. Neighbours that share their rows in every column are compared once, not value by value."""
+def group_of(
+    name: str, columns: dict[str, ListColumn], dense: F32 | None = None, dense_names: tuple[str, ...] = ()
+) -> Ikjt:
+    """The IKJT of one group; `dense` [B, K] are its dense columns.
+
+    Neighbours that share their rows in every column are compared once, not value by value.
+    """
     index_CB = np.stack([column.index for column in columns.values()])
     new = np.ones(index_CB.shape[1], np.bool_)
     new[1:] = np.any(index_CB[:, 1:] != index_CB[:, :-1], axis=0)
-    ikjt = deduplicate(name, {key: column.rows.take(column.index[new]) for key, column in columns.items()})
-    return Ikjt(name, ikjt.features, ikjt.inverse[np.cumsum(new) - 1])
+    if dense is not None:
+        bits = np.ascontiguousarray(dense).view(np.int32)
+        new[1:] |= np.any(bits[1:] != bits[:-1], axis=1)
+    rows = {key: column.rows.take(column.index[new]) for key, column in columns.items()}
+    ikjt = deduplicate(name, rows, None if dense is None else dense[new], dense_names)
+    return replace(ikjt, inverse=ikjt.inverse[np.cumsum(new) - 1])

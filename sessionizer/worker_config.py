@@ -29,9 +29,10 @@ class WorkerConfig:
     """A snapshot is written at most this often; large ones less often, so that they take a twentieth of the time."""
     idle_ms: int = 30_000
     """After this much silence on a partition that holds samples, its event time follows the wall clock."""
-    max_queue_records: int = 50_000
-    """Records of a partition that wait to be processed; when there are more, fetching it pauses."""
-    max_poll_records: int = 10_000
+    max_queue_records: int = 10_000
+    """Records of a partition that wait to be processed; when there are more, fetching it pauses. Few, so that they are
+    still in the caches when their turn comes."""
+    max_poll_records: int = 2_500
     """Records handed over at once, of all partitions together."""
     max_fetch_bytes: int = 4 << 20
     """Bytes fetched from a partition at once."""

@@ -63,7 +63,7 @@ class MiniBatch:
     labels: F32
     """[B, T]."""
     dense: F32
-    """[B, K]."""
+    """[B, K], the columns of `EventSchema.ungrouped_dense`; dense columns of groups are in their groups."""
     groups: tuple[Group, ...]
     """In the order of `EventSchema.all_groups`, each in its exact or its partial form."""
 

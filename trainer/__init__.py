@@ -3,6 +3,7 @@
 config      the frozen configuration of model, optimizers and run
 transforms  what happens to a feature's ids before its table: the frozen configuration
 ids         feature ids to table rows, once per distinct row
+dense_input the dense columns of samples and groups, in the schema's order
 tensors     mini-batches to the tensors of one step: bags of all features in one lookup, inverses per group
 tables      the embedding tables: the only lookup, and its update inside backward
 jagged_ops  jagged and padded rows, by fbgemm and in plain torch

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -50,10 +52,12 @@ class Oracle:
         mapped = {
             key: transform_rows(jagged, chain_of(key, self._schema, self._model).steps) for key, jagged in rows.items()
         }
+        columns = _dense_columns(batch, self._schema)
         logits = []
         for sample in range(len(batch)):
             ids = {key: torch.from_numpy(jagged.row(sample)) for key, jagged in mapped.items()}
-            logits.append(self._logits_T(torch.from_numpy(batch.dense[sample]).double(), ids))
+            numbers = [float(columns[feature.name][sample]) for feature in self._schema.dense]
+            logits.append(self._logits_T(torch.tensor(numbers, dtype=torch.float64), ids))
         logits_BT = torch.stack(logits)
         labels_BT = torch.from_numpy(batch.labels).double()
         known = ~labels_BT.isnan()
@@ -129,3 +133,12 @@ class Oracle:
             x = self._linear(x, f"{at}._mlp.{layer}._linear").clamp(min=0)
             layer += 1
         return x
+
+
+def _dense_columns(batch: MiniBatch, schema: EventSchema) -> Mapping[str, npt.NDArray[np.float32]]:
+    """Name to the value of each sample, wherever the column is kept."""
+    columns = dict(zip(schema.ungrouped_dense, batch.dense.T, strict=True))
+    for group in batch.groups:
+        if group.dense is not None:
+            columns |= dict(zip(group.dense_names, group.dense[group.inverse].T, strict=True))
+    return columns

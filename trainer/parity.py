@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from streams.events.schema import EventSchema
-from streams.ikjt.ikjt import Ikjt
 from streams.minibatch import MiniBatch
 from trainer.config import ModelConfig, OptimizerConfig
 from trainer.model import RecModel, build_model, build_plain_model
@@ -220,7 +219,7 @@ def row_gradients(batch: StepBatch, lookup_ND: Tensor) -> tuple[Tensor, Tensor]:
 
 def permuted_batch(batch: MiniBatch, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> MiniBatch:
     """The same samples in another order; the lineage stays as it was."""
-    groups = tuple(Ikjt(group.group, group.features, group.inverse[order]) for group in batch.groups)
+    groups = tuple(replace(group, inverse=group.inverse[order]) for group in batch.groups)
     return replace(batch, labels=batch.labels[order], dense=batch.dense[order], groups=groups)
 
 

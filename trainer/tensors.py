@@ -24,6 +24,7 @@ from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.windows import Group, PartialIkjt
 from streams.minibatch import MiniBatch
 from trainer.config import ModelConfig
+from trainer.dense_input import dense_input
 from trainer.ids import chain_of, first_rows, to_table_rows
 from trainer.jagged_ops import Expansion
 
@@ -128,7 +129,7 @@ def to_tensors(
     return StepBatch(
         labels_BT=torch.from_numpy(np.where(missing, np.float32(0), labels_BT)),
         weights_BT=torch.from_numpy((~missing).astype(np.float32)),
-        dense_BK=torch.from_numpy(np.concatenate([batch.dense for batch in batches]).astype(np.float32, copy=False)),
+        dense_BK=torch.from_numpy(np.concatenate([dense_input(batch, schema) for batch in batches])),
         ids_V=torch.from_numpy(np.concatenate(builder.ids)),
         offsets_N1=torch.from_numpy(offsets_of(np.concatenate(builder.lengths))),
         features=builder.features,
@@ -200,10 +201,10 @@ def _check_group(part: Group, group: FeatureGroup) -> None:
             f"a mini-batch has group {part.group} of {part.keys} where the schema has {group.name} of "
             f"{group.features}; it was built under another schema"
         )
-    if part.dense_names:
-        raise ConfigError(
-            f"group {part.group}: dense columns {', '.join(part.dense_names)} of a group are not trained on yet; "
-            "send them as dense columns of the samples"
+    if part.dense_names != group.dense:
+        raise InvariantError(
+            f"a mini-batch has dense columns {part.dense_names} in group {part.group} where the schema has "
+            f"{group.dense}; it was built under another schema"
         )
     rows = part.buffers if isinstance(part, PartialIkjt) else part.features
     for key, each in rows.items():
@@ -213,7 +214,8 @@ def _check_group(part: Group, group: FeatureGroup) -> None:
 
 def _expanded(group: Group) -> Ikjt:
     """The same samples with a row each."""
-    return Ikjt(group.group, group.expand(), np.arange(group.num_samples, dtype=np.int32))
+    everyone = np.arange(group.num_samples, dtype=np.int32)
+    return Ikjt(group.group, group.expand(), everyone, group.expand_dense(), group.dense_names)
 
 
 def _join(parts: Sequence[Ikjt], group: FeatureGroup) -> tuple[dict[str, Jagged], I64]:

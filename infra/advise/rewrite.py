@@ -33,6 +33,7 @@ class GroupText:
     features: tuple[str, ...]
     form: Form
     comment: str
+    dense: tuple[str, ...] = ()
 
 
 def names_groups(text: str) -> bool:
@@ -101,6 +102,8 @@ def _lines(group: GroupText) -> list[str]:
 
 def _values(group: GroupText) -> dict[str, object]:
     values: dict[str, object] = {"name": group.name, "features": list(group.features)}
+    if group.dense:
+        values["dense"] = list(group.dense)
     return values if group.form == "exact" else values | {"form": group.form}
 
 

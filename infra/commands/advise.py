@@ -108,7 +108,7 @@ def advise(
         table.show(advice, notes)
         sys.stdout.write(f"picture: {drawn}\n")
     if write:
-        _write(path, overrides or [], advice)
+        _write(path, overrides or [], advice, settings)
 
 
 def _sample(files: list[Path] | None, kind: Format | None, settings: Config, wanted: Wanted, tell: Tell) -> Sampled:
@@ -143,18 +143,29 @@ def _notes(sampled: Sampled, settings: Config) -> list[str]:
         notes.append(f"not used of {account.events:,} events: {told}")
     if settings.histories and sampled.begins_late:
         notes.append("histories were built from the sample alone: those of its first events are shorter than in life")
+    if dense := [name for group in settings.groups for name in group.dense]:
+        notes.append(
+            f"dense columns of groups ({', '.join(dense)}) were not measured: a group gains less where they change "
+            "more often than its features; --write keeps them with the first feature of their group"
+        )
     if sampled.full:
         notes.append("the sample reached the bound on memory, and reading stopped there")
     return notes
 
 
-def _write(path: Path, overrides: list[str], advice: Advice) -> None:
+def _write(path: Path, overrides: list[str], advice: Advice, settings: Config) -> None:
     before = path.read_bytes().decode()
-    groups = [
-        GroupText(group.unit.name, group.unit.features, group.form, f"{group.reason}; {_factor(group)}")
+    advised = [
+        GroupText(
+            group.unit.name,
+            group.unit.features,
+            group.form,
+            f"{group.reason}; {_factor(group)}",
+            _dense_kept(group.unit.features, settings),
+        )
         for group in advice.groups
-        if len(group.unit.features) > 1 or group.unit.name != group.unit.features[0] or group.form != "exact"
     ]
+    groups = [each for each in advised if each.dense or each.form != "exact" or each.features != (each.name,)]
     after = rewrite.with_groups(before, groups)
     fresh = path.with_name(f".{path.name}.advised")
     try:
@@ -168,6 +179,11 @@ def _write(path: Path, overrides: list[str], advice: Advice) -> None:
         f"wrote {path}. Other groups are another schema: drain a running sessionizer first (`recd ingest --end`), and "
         "train on mini-batch topics of their own (topics.minibatches)\n"
     )
+
+
+def _dense_kept(features: tuple[str, ...], settings: Config) -> tuple[str, ...]:
+    """Dense features that stay with these: those of every configured group whose first feature is among them."""
+    return tuple(name for group in settings.groups if group.features[0] in features for name in group.dense)
 
 
 def _factor(group: Planned) -> str:

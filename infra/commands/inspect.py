@@ -110,6 +110,7 @@ def _columns(batch: MiniBatch) -> dict[str, Any]:
         "groups": {
             group.group: {
                 "features": list(group.keys),
+                "dense": list(group.dense_names),
                 "rows": group.num_rows,
                 "values": group.num_values,
                 "dedup_factor": round(group.dedup_factor, 4),

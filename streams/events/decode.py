@@ -12,6 +12,7 @@ empty rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -146,7 +147,7 @@ class EventDecoder:
 
 def _appended(records: Sequence[Record]) -> I64:
     """[N], from the headers; a producer stamps many records with the same few bytes."""
-    if not any(record.headers for record in records):
+    if not any(map(attrgetter("headers"), records)):
         return np.full(len(records), -1, dtype=np.int64)
     headers = [tuple(record.headers or ()) for record in records]
     known = {each: appended_ms(each) for each in set(headers)}

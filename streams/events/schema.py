@@ -189,11 +189,21 @@ class FeatureGroup:
     name: str
     """Name of the group, as metrics show it."""
     features: tuple[str, ...]
-    """Its sparse features and histories."""
+    """Its sparse features and histories: one at least."""
+    dense: tuple[str, ...] = ()
+    """Dense features that change with them, such as the age of the user: kept once a row, which is equal to another
+    only if they are too. One that no group names is kept for every sample. What is trained is the same."""
     form: FormName = "exact"
     """exact: every distinct row is stored. partial: rows that are windows of one list of the session, such as a
     history that shifts by one, are stored as start and length, if all features of the group have equal lengths.
     What is trained is the same."""
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise ConfigError(
+                f"groups.{self.name}: features is empty; name a sparse feature or history that changes with the group, "
+                "or remove the group: dense features that are in none are kept for every sample"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,10 +225,11 @@ class EventSchema:
             raise ConfigError("labels: at least one [[labels]] is needed; it says what the model predicts")
         for what, names in {
             "labels": [label.name for label in self.labels],
-            "dense": [feature.name for feature in self.dense],
+            "dense": self.dense_names,
             "sparse and histories": self.feature_names,
             "groups": [group.name for group in self.groups],
             "groups: features": [name for group in self.groups for name in group.features],
+            "groups: dense": [name for group in self.groups for name in group.dense],
         }.items():
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -229,12 +240,48 @@ class EventSchema:
             raise ConfigError(
                 f"groups: {clash[0]} names a group and a feature that is a group by itself; rename the group"
             )
-        unknown = {name for group in self.groups for name in group.features} - set(self.feature_names)
-        if unknown:
-            raise ConfigError(f"groups: unknown feature {', '.join(sorted(unknown))}; known: {self.feature_names}")
+        for group in self.groups:
+            self._check_members(group)
         for history in self.histories:
             if history.label is not None and history.label not in [label.name for label in self.labels]:
                 raise ConfigError(f"histories.{history.name}: label {history.label!r} is not one of [[labels]]")
+
+    def _check_members(self, group: FeatureGroup) -> None:
+        """Refuse names that are nothing, or not of the kind that the key holds."""
+        sparse, dense = self.feature_names, self.dense_names
+        for key, names, known, other, others in (
+            ("features", group.features, sparse, "dense", dense),
+            ("dense", group.dense, dense, "features", sparse),
+        ):
+            if unknown := sorted(set(names) - set(known)):
+                misplaced = [name for name in unknown if name in others]
+                hint = f"; put {misplaced[0]} into its `{other}`" if misplaced else ""
+                raise ConfigError(
+                    f"groups.{group.name}: {key}: unknown {'dense ' if key == 'dense' else ''}feature "
+                    f"{', '.join(unknown)}{hint}; known: {known}"
+                )
+        for name in group.dense:
+            if name in sparse:
+                raise ConfigError(
+                    f"groups.{group.name}: dense: {name} is a feature's name too, and records of the group could not "
+                    "tell them apart; rename one"
+                )
+            if not name or "\0" in name:
+                raise ConfigError(
+                    f"groups.{group.name}: dense: {name!r} cannot be the name of a column; give it one without zero "
+                    "characters"
+                )
+
+    @property
+    def dense_names(self) -> list[str]:
+        """Names of all dense features: the columns of what enters the network, in order."""
+        return [feature.name for feature in self.dense]
+
+    @property
+    def ungrouped_dense(self) -> list[str]:
+        """Names of the dense features that no group holds: the columns of `MiniBatch.dense`, in order."""
+        grouped = {name for group in self.groups for name in group.dense}
+        return [name for name in self.dense_names if name not in grouped]
 
     @property
     def feature_names(self) -> list[str]:
@@ -259,5 +306,7 @@ class EventSchema:
         fields = asdict(self)
         for group in fields["groups"]:
             del group["form"]
+            if not group["dense"]:
+                del group["dense"]  # Schemas of before there were such columns keep their fingerprint.
         text = json.dumps(fields, sort_keys=True, default=list)
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -3,9 +3,10 @@
 layout     the header, and what numbers on the wire mean
 table      the section table: what lies where
 packing    integer columns made small before compression
-ranked, runs, symbols   the encodings that zstd can count
+paired, ranked, runs, symbols   the encodings that zstd can count
+dictionaries   ids that come more than once, as paired and ranked name them
 unpacking  one section back to its column, compiled
-arena      every column of a message into one memory, in one compiled call
+arena      every column of a message into one memory
 sections   the columns of a message, one after the other
 groups     feature groups as sections, in either form
 bound      how large a message can become, without encoding it

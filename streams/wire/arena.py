@@ -1,4 +1,4 @@
-"""Every column of a message decoded by one compiled call into one piece of memory.
+"""Every column of a message decoded into one piece of memory: one compiled call, and one for each large section.
 
 Owns where columns lie in that memory, and what the pass proves about them on the way. Each begins at a multiple of 64
 bytes; ids that features share lie side by side. Lengths become offsets there, one more than there are lengths.
@@ -19,22 +19,24 @@ from streams.ikjt.kernels import compiled, numbered_rows
 from streams.wire import damage
 from streams.wire.layout import ALIGNMENT, DTYPE_CODES, DTYPES, MAX_DECODED_BYTES, Encoding, Kind
 from streams.wire.table import COUNT, DTYPE, ENCODING, KIND, SIZE, Table
-from streams.wire.unpacking import read_float_bits, read_integers
+from streams.wire.unpacking import LARGE, SLACK, read_large, read_small
 
 I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 # Compiled code compares plain numbers.
 _IDS: Final = int(Kind.IDS)
 _INVERSE: Final = int(Kind.INVERSE)
-_LENGTHS: Final = int(Kind.LENGTHS)
 _VALUES: Final = int(Kind.VALUES)
-_BUFFERS: Final = int(Kind.BUFFERS)
+_SUMMED: Final = (int(Kind.LENGTHS), int(Kind.BUFFERS))
+_IS_SUMMED: Final = np.isin(np.arange(256), _SUMMED)
 _SHARED: Final = int(Encoding.SHARED)
+_RUNS: Final = int(Encoding.RUNS)
 _INT32: Final = DTYPE_CODES[np.dtype("<i4")]
 _INT64: Final = DTYPE_CODES[np.dtype("<i8")]
-_FLOAT32: Final = DTYPE_CODES[np.dtype("<f4")]
 _MOST_VALUES: Final = MAX_DECODED_BYTES // 8
+"""A power of two."""
 _ITEM_BYTES: Final = np.asarray([0, *(DTYPES[code].itemsize for code in sorted(DTYPES))], np.int64)
 
 
@@ -59,32 +61,41 @@ class Arena:
 
     def column(self, index: int) -> npt.NDArray[Any]:
         """[V] of a section, a view; of lengths and buffers their offsets, [V + 1]."""
-        kind, start = self.kinds[index], self.starts[index]
-        end = start + self.counts[index] + (kind in (_LENGTHS, _BUFFERS))
-        return self.views[self.dtypes[index]][start:end]
+        start = self.starts[index]
+        end = start + self.counts[index]
+        return self.views[self.dtypes[index]][start - (self.kinds[index] in _SUMMED) : end]
 
 
 def read_columns(table: Table, body: U8) -> Arena:
     """Decodes every section of a padded body. Raises WireError."""
-    places, total, index, what = _places(table.lines)
+    lines = table.lines
+    places, total, index, what, left = _places(lines)
     if what:
         raise table.refusal(index, what)
     memory = _aligned(total)
-    proofs = np.zeros(len(table), np.int64)
     integers, narrow = memory.view(np.int64), memory.view(np.int32)
-    index, what, left = _read(table.lines, places, body, integers, narrow, proofs)
+    proofs = np.zeros(len(table), np.int64)
+    index, what = read_small(lines, places, body, integers, narrow, proofs)
     if what:
         raise table.refusal(index, what)
+    kinds, dtypes, encodings, counts = (lines[:, field].tolist() for field in (KIND, DTYPE, ENCODING, COUNT))
+    starts = (places // _ITEM_BYTES[lines[:, DTYPE]]).tolist()
+    for index, encoding in enumerate(encodings):
+        if encoding in LARGE:
+            words = integers if _ITEM_BYTES[dtypes[index]] == 8 else narrow
+            what = read_large(lines[index], body, words[starts[index] : starts[index] + counts[index]])
+            if what:
+                raise table.refusal(index, what)
+    _prove(lines, places, integers, narrow, proofs)
     if left:
         raise WireError(f"{left} shared ids belong to no feature")
-    lines = table.lines
     return Arena(
         table=table,
-        kinds=lines[:, KIND].tolist(),
-        dtypes=lines[:, DTYPE].tolist(),
-        counts=lines[:, COUNT].tolist(),
+        kinds=kinds,
+        dtypes=dtypes,
+        counts=counts,
         proofs=proofs.tolist(),
-        starts=(places // _ITEM_BYTES[lines[:, DTYPE]]).tolist(),
+        starts=starts,
         views=(memory, narrow, integers, memory.view(np.uint64), memory.view(np.float32)),
     )
 
@@ -97,74 +108,68 @@ def _aligned(size: int) -> U8:
 
 
 @compiled
-def _places(lines: I64) -> tuple[I64, int, int, int]:
-    """[S] where each column begins, the bytes of all, and which section cannot be placed, and why."""
+def _places(lines: I64) -> tuple[I64, int, int, int, int]:
+    """[S] where each column begins, the bytes of all; which section cannot be placed, and why; shared ids left over.
+
+    In front of lengths there is room for the first offset, behind every column for what decoding may write there.
+    """
     places, end = np.zeros(len(lines), np.int64), 0
     shared, left = 0, 0
     for s in range(len(lines)):
         kind, dtype, count = lines[s, KIND], lines[s, DTYPE], lines[s, COUNT]
         if lines[s, ENCODING] == _SHARED:
             if kind != _VALUES:
-                return places, 0, s, damage.SHARES
+                return places, 0, s, damage.SHARES, 0
             if lines[s, SIZE] or dtype != _INT64:
-                return places, 0, s, damage.SHARED_BYTES
+                return places, 0, s, damage.SHARED_BYTES, 0
             if count > left:
-                return places, 0, s, damage.SHARED_LEFT
+                return places, 0, s, damage.SHARED_LEFT, 0
             places[s] = shared
             shared += 8 * count
             left -= count
             continue
-        if kind in (_IDS, _LENGTHS, _BUFFERS) and dtype != _INT64:
-            return places, 0, s, damage.SHARED_DTYPE
-        places[s] = end
+        summed = _IS_SUMMED[kind]
+        if (summed or kind == _IDS) and dtype != _INT64:
+            return places, 0, s, damage.SHARED_DTYPE, 0
+        places[s] = end + 8 * summed
         if kind == _IDS:
-            shared, left = end, count
-        size = (count + (kind in (_LENGTHS, _BUFFERS))) * _ITEM_BYTES[dtype]
+            shared, left = end, left + count
+        size = (summed + count + SLACK) * _ITEM_BYTES[dtype]
         end += -(-size // ALIGNMENT) * ALIGNMENT
-    return places, end, 0, damage.NONE
+    return places, end, 0, damage.NONE, left
 
 
 @compiled
-def _read(
-    lines: I64, places: I64, body: U8, integers: I64, narrow: npt.NDArray[np.int32], proofs: I64
-) -> tuple[int, int, int]:
-    """Fills the memory, seen as either width. Returns the wrong section, what is wrong, and shared ids left over."""
-    left = 0
+def _prove(lines: I64, places: I64, integers: I64, narrow: I32, proofs: I64) -> None:
+    """What `Arena.proofs` says and no run said. Lengths become the ends of their rows, behind a first offset of 0."""
     for s in range(len(lines)):
-        line, kind, count = lines[s], lines[s, KIND], lines[s, COUNT]
-        if line[ENCODING] == _SHARED:
-            left -= count
-            continue
-        if line[DTYPE] == _FLOAT32:
+        kind, count = lines[s, KIND], lines[s, COUNT]
+        if kind == _INVERSE and lines[s, DTYPE] == _INT32 and lines[s, ENCODING] != _RUNS:
             start = places[s] // 4
-            what = read_float_bits(line, body, narrow[start : start + count])
-        elif line[DTYPE] == _INT32:
-            start = places[s] // 4
-            column = narrow[start : start + count]
-            what = read_integers(line, body, column)
-            if kind == _INVERSE and not what:
-                proofs[s] = numbered_rows(column)
-        else:
+            proofs[s] = _numbered(narrow[start : start + count])
+        elif _IS_SUMMED[kind]:
             start = places[s] // 8
-            summed = kind in (_LENGTHS, _BUFFERS)
-            wide = integers[start + summed : start + summed + count]
-            what = read_integers(line, body, wide)
-            if summed and not what:
-                integers[start] = 0
-                proofs[s] = _sum_up(wide)
-            if kind == _IDS:
-                left += count
-        if what:
-            return s, what, 0
-    return 0, damage.NONE, left
+            integers[start - 1] = 0
+            proofs[s] = _sum_up(integers[start : start + count])
+
+
+@compiled
+def _numbered(inverse: I32) -> int:
+    """What `numbered_rows` says. Most inverses never go back, which vector instructions see."""
+    rows, steps = np.uint64(len(inverse)), np.uint32(0)
+    for b in range(np.uint64(1), rows):
+        steps |= np.uint32(inverse[b]) - np.uint32(inverse[b - np.uint64(1)])
+    if rows and inverse[0] == 0 and steps <= 1:
+        return int(inverse[rows - np.uint64(1)]) + 1
+    return numbered_rows(inverse)
 
 
 @compiled
 def _sum_up(lengths: I64) -> np.int64:
     """Lengths to the ends of their rows, in place; their sum, or -1 where that cannot be one."""
-    total, possible = np.int64(0), True
-    for r in range(len(lengths)):
-        possible &= 0 <= lengths[r] <= _MOST_VALUES
+    total, all_bits = np.int64(0), np.int64(0)
+    for r in range(np.uint64(len(lengths))):
+        all_bits |= lengths[r]
         total += lengths[r]
         lengths[r] = total
-    return total if possible else np.int64(-1)
+    return total if 0 <= all_bits < _MOST_VALUES else np.int64(-1)

@@ -168,7 +168,8 @@ def _write_body(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> tuple
 
 def _decompress(header: Header, stored: memoryview, provider: Provider | None) -> npt.NDArray[np.uint8]:
     """The body in memory of its own, padded."""
-    if google_crc32c.value(bytes(stored)) != header.body_crc:
+    # An array is taken without a copy where a memoryview is not.
+    if google_crc32c.value(np.frombuffer(stored, np.uint8)) != header.body_crc:
         raise WireError("the body is damaged: its CRC-32C does not match")
     known = provided(header.dictionary, provider) if header.dictionary else None
     try:
@@ -218,15 +219,15 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
 
 def _lineage(header: Header, sections: Sections, name: str) -> Array:
     """[B]."""
-    index = sections.take(_LINEAGE[name], LINEAGE_DTYPES[name])
-    if sections.count(index) != header.samples:
-        raise WireError(f"{sections.words(index)} has {sections.count(index)} samples, the header {header.samples}")
+    index = sections.take(_LINEAGE[name], layout.DTYPE_CODES[LINEAGE_DTYPES[name]])
+    if sections.counts[index] != header.samples:
+        raise WireError(f"{sections.words(index)} has {sections.counts[index]} samples, the header {header.samples}")
     return sections.column(index)
 
 
 def _matrix(header: Header, sections: Sections, kind: Kind) -> Array:
     """[B, columns]."""
-    index = sections.take(kind, np.float32)
+    index = sections.take(kind, layout.FLOAT32)
     return sections.matrix(index, header.samples)
 
 

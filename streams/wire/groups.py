@@ -21,13 +21,18 @@ from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.windows import Group, PartialIkjt, windows_inside
-from streams.wire.layout import MAX_DECODED_BYTES, Kind
+from streams.wire.layout import FLOAT32, INT32, INT64, MAX_DECODED_BYTES, Kind
 from streams.wire.packing import Packed, pack, pack_matrix, plain
 from streams.wire.sections import Column, Sections
 
 Array = npt.NDArray[Any]
 
 _NAMES_END = "\0"
+# Plain numbers: they are compared with over a hundred times a message.
+_INVERSE, _LENGTHS, _VALUES, _WEIGHTS, _GROUP_DENSE = map(
+    int, (Kind.INVERSE, Kind.LENGTHS, Kind.VALUES, Kind.WEIGHTS, Kind.GROUP_DENSE)
+)
+_START, _WINDOW, _BUFFERS = map(int, (Kind.START, Kind.WINDOW, Kind.BUFFERS))
 
 
 def stored(group: Group) -> Iterable[Jagged]:
@@ -55,18 +60,18 @@ def columns_of(group: Group, compressor: zstandard.ZstdCompressor, values: Itera
 
 def read_group(sections: Sections) -> Group:
     """The next group, which keeps its promises. Raises WireError, or ValueError in the words of `validate`."""
-    head = sections.take(Kind.INVERSE, np.int32)
-    name, inverse, num_rows = sections.name(head), sections.column(head), sections.proof(head)
+    head = sections.take(_INVERSE, INT32)
+    name, inverse, num_rows = sections.name(head), sections.column(head), sections.proofs[head]
     group: Group
     dense, names = _read_dense(sections, num_rows)
-    if sections.upcoming() == Kind.START:
+    if sections.upcoming() == _START:
         group, proved = _read_windows(sections, Ikjt(name, {}, inverse, dense, names), num_rows)
     else:
         features: dict[str, Jagged] = {}
         group, proved = Ikjt(name, features, inverse, dense, names), True
-        while sections.upcoming() == Kind.LENGTHS:
-            lengths = sections.take(Kind.LENGTHS, np.int64)
-            proved &= sections.count(lengths) == num_rows
+        while sections.upcoming() == _LENGTHS:
+            lengths = sections.take(_LENGTHS, INT64)
+            proved &= sections.counts[lengths] == num_rows
             proved &= _add_feature(features, sections, lengths, named=True)
         proved &= bool(features)
     if not proved or dense is not None:
@@ -101,11 +106,11 @@ def _features(
 
 def _read_windows(sections: Sections, head: Ikjt, num_rows: int) -> tuple[Group, bool]:
     """A partial group of this head, and whether it keeps its promises."""
-    start, length = (sections.take(kind, np.int32) for kind in (Kind.START, Kind.WINDOW))
-    sizes = sections.take(Kind.BUFFERS, np.int64)
-    proved = sections.count(start) == num_rows == sections.count(length)
+    start, length = sections.take(_START, INT32), sections.take(_WINDOW, INT32)
+    sizes = sections.take(_BUFFERS, INT64)
+    proved = sections.counts[start] == num_rows == sections.counts[length]
     buffers: dict[str, Jagged] = {}
-    while sections.upcoming() == Kind.VALUES:
+    while sections.upcoming() == _VALUES:
         proved &= _add_feature(buffers, sections, sizes, named=False)
     columns = sections.column(start), sections.column(length)
     proved = proved and bool(buffers) and bool(windows_inside(sections.column(sizes), *columns).all())
@@ -117,26 +122,26 @@ def _add_feature(features: dict[str, Jagged], sections: Sections, lengths: int, 
 
     The section of the lengths has the feature's name, or the group's.
     """
-    values = sections.take(Kind.VALUES)
-    key, size = sections.name(values), sections.count(values)
-    if key in features or (named and not sections.same_name(lengths, values)):
+    values = sections.take(_VALUES)
+    key, names = sections.name(values), sections.names
+    if key in features or (named and names[lengths] != names[values]):
         raise WireError(f"{sections.words(values)} is mixed with another feature or repeated")
     ids = sections.column(values)
     if ids.dtype.kind != "i":
         raise WireError(f"{sections.words(values)} holds {ids.dtype}, not integers")
-    weights = None
-    if sections.upcoming() == Kind.WEIGHTS:
-        each = sections.take(Kind.WEIGHTS, np.float32)
-        if sections.count(each) != size or not sections.same_name(values, each):
+    weights, size = None, sections.counts[values]
+    if sections.upcoming() == _WEIGHTS:
+        each = sections.take(_WEIGHTS, FLOAT32)
+        if sections.counts[each] != size or names[each] != names[values]:
             raise WireError(f"{sections.words(each)} is mixed with another feature or repeated, or not one a value")
         weights = sections.column(each)
     features[key] = Jagged(ids, sections.column(lengths), weights)
-    return sections.proof(lengths) == size
+    return sections.proofs[lengths] == size
 
 
 def _read_dense(sections: Sections, num_rows: int) -> tuple[Array | None, tuple[str, ...]]:
     """[U, K] and its names, where the group has dense columns."""
-    if sections.upcoming() != Kind.GROUP_DENSE:
+    if sections.upcoming() != _GROUP_DENSE:
         return None, ()
-    index = sections.take(Kind.GROUP_DENSE, np.float32)
+    index = sections.take(_GROUP_DENSE, FLOAT32)
     return sections.matrix(index, num_rows), tuple(sections.name(index).split(_NAMES_END))

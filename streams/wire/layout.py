@@ -88,6 +88,8 @@ class Encoding(IntEnum):
     """The next values of the IDS section; no bytes."""
     FLOATS = 8
     """float32 by columns: runs, and the bytes of their heads by place; see `runs`."""
+    PAIRED = 9
+    """Ids by how often they come, two in a byte; see `paired`."""
 
 
 DTYPES: Final[dict[int, np.dtype[Any]]] = {
@@ -96,6 +98,7 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
     3: np.dtype("<u8"),
     4: np.dtype("<f4"),
 }
+INT32, INT64, UINT64, FLOAT32 = DTYPES
 DTYPE_CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 

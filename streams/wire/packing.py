@@ -19,6 +19,7 @@ import zstandard
 
 from streams.ikjt.kernels import compiled
 from streams.wire.layout import Encoding
+from streams.wire.paired import MOST_BITS, pack_paired
 from streams.wire.ranked import pack_ranked
 from streams.wire.runs import num_runs, pack_floats, pack_runs
 from streams.wire.symbols import zigzag
@@ -123,8 +124,9 @@ def _own_bytes(column: Array, compressor: zstandard.ZstdCompressor) -> float:
 def _packed_ranked(column: Array) -> Packed:
     low, spread = int(column.min()), int(column.max()) - int(column.min())
     width = max(1, spread.bit_length())
-    buffer = pack_ranked(_widened(column), np.uint64(low % 2**64), width)
-    return Packed(Encoding.RANKED, width, _signed(low), buffer.data)
+    paired = width <= MOST_BITS
+    buffer = (pack_paired if paired else pack_ranked)(_widened(column), np.uint64(low % 2**64), width)
+    return Packed(Encoding.PAIRED if paired else Encoding.RANKED, width, _signed(low), buffer.data)
 
 
 def _packed_runs(column: Array) -> Packed:

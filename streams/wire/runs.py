@@ -19,12 +19,11 @@ import numpy.typing as npt
 from streams.ikjt.kernels import compiled
 from streams.wire import damage
 from streams.wire.symbols import (
-    NUM_SYMBOLS,
     OPEN_BITS,
     SMALLEST,
-    bits_of,
+    bits_left,
     get_number,
-    put_numbers,
+    put_bits,
     symbols_of,
     unzigzag,
     zigzag,
@@ -33,9 +32,13 @@ from streams.wire.unaligned import PADDING, load_u32
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
 
 _COUNT_BYTES: Final = 4
 _PLANES: Final = 4
+_BLOCK: Final = np.uint64(16)
+"""Values that are written at once."""
 
 
 def num_runs(column: npt.NDArray[Any]) -> int:
@@ -72,84 +75,106 @@ def _count(heads: npt.NDArray[Any]) -> U8:
 
 def _bits(numbers: list[U64], symbols: tuple[U8, ...]) -> U8:
     """The bits that the symbols leave open, one list behind the other."""
-    num_bits = sum(bits_of(its, OPEN_BITS) for its in symbols)
+    num_bits = sum(int(OPEN_BITS[its].sum()) for its in symbols)
     words = np.zeros(num_bits // 64 + 2, np.uint64)
     at = 0
     for each, its in zip(numbers, symbols, strict=True):
-        at = put_numbers(words, at, each, its, OPEN_BITS, SMALLEST)
+        at = put_bits(words, at, each - SMALLEST[its], OPEN_BITS[its])
     return words.view(np.uint8)[: -(-num_bits // 8)]
 
 
 @compiled
-def read_runs(buffer: U8, count: int, base: np.uint64, out: npt.NDArray[Any]) -> int:
-    """Fills `out` [V]; returns what is wrong, or 0. The buffer is padded."""
+def read_runs(buffer: U8, count: int, base: np.uint64, out: I64) -> tuple[int, np.int64]:
+    """Fills `out` [V]; returns what is wrong, or 0, and what `numbered_rows` would say. The buffer is padded."""
     size = len(buffer) - PADDING
     runs = load_u32(buffer, 0) if size >= _COUNT_BYTES else 0
-    if not 0 < runs <= count or size < _COUNT_BYTES + 2 * runs:
-        return damage.RUNS
-    lengths, steps = buffer[_COUNT_BYTES : _COUNT_BYTES + runs], buffer[_COUNT_BYTES + runs : _COUNT_BYTES + 2 * runs]
-    what = _check_symbols(buffer[_COUNT_BYTES : _COUNT_BYTES + 2 * runs], size - _COUNT_BYTES - 2 * runs)
-    if what:
-        return what
-    length_at = np.uint64(8 * (_COUNT_BYTES + 2 * runs))
-    step_at = length_at + np.uint64(bits_of(lengths, OPEN_BITS))
-    head, filled, lost = base, np.int64(0), np.int64(0)
-    for r in range(runs):
+    end = _COUNT_BYTES + 2 * runs
+    if not 0 < runs <= count or size < end:
+        return damage.RUNS, np.int64(-1)
+    lengths, steps = buffer[_COUNT_BYTES : _COUNT_BYTES + runs], buffer[_COUNT_BYTES + runs : end]
+    length_bits, step_bits = bits_left(lengths), bits_left(steps)
+    if length_bits < 0 or step_bits < 0:
+        return damage.SYMBOL, np.int64(-1)
+    if size - end != (length_bits + step_bits + 7) // 8:
+        return damage.OPEN_BITS, np.int64(-1)
+    length_at = np.uint64(8 * end)
+    step_at = length_at + np.uint64(length_bits)
+    head, filled, values = base, np.uint64(0), np.uint64(count)
+    rows, jumps = np.uint64(0), np.uint64(0)
+    for r in range(np.uint64(runs)):
         length = get_number(buffer, length_at, lengths[r])
         length_at += np.uint64(OPEN_BITS[lengths[r]])
         head += unzigzag(get_number(buffer, step_at, steps[r]))
         step_at += np.uint64(OPEN_BITS[steps[r]])
-        if length >= np.uint64(count - filled):
-            return damage.RUN_LENGTHS
-        end = filled + np.int64(length) + 1
-        for place in range(np.uint64(filled), np.uint64(end)):
-            out[place] = np.int64(head)
-        lost |= np.int64(out[filled]) ^ np.int64(head)
-        filled = end
-    if filled != count:
-        return damage.RUN_LENGTHS
-    return damage.INT32 if lost else damage.NONE
+        if length >= values - filled:
+            return damage.RUN_LENGTHS, np.int64(-1)
+        _fill(out, filled, length, np.int64(head))
+        filled += length + np.uint64(1)
+        jumps |= np.uint64(head > rows)
+        rows += np.uint64(head == rows)
+    what = damage.NONE if filled == values else damage.RUN_LENGTHS
+    return what, np.int64(-1) if jumps else np.int64(rows)
 
 
 @compiled
-def read_floats(buffer: U8, count: int, columns: int, out: npt.NDArray[np.int32]) -> int:
+def _fill(out: npt.NDArray[Any], start: np.uint64, length: np.uint64, value: np.integer[Any]) -> None:
+    """The value from `start` on, once more than `length`.
+
+    Most runs are short: a block is written whatever comes, where there is room, and the next run writes over it.
+    """
+    done = np.uint64(0)
+    if start + _BLOCK <= np.uint64(len(out)):
+        for k in range(_BLOCK):
+            out[start + k] = value
+        done = _BLOCK
+    if length >= done:
+        for place in range(start + done, start + length + np.uint64(1)):
+            out[place] = value
+
+
+def read_floats(buffer: U8, count: int, columns: int, out: I32) -> int:
     """Fills `out` [B · K], the bits of floats row by row; returns what is wrong, or 0. The buffer is padded."""
     size = len(buffer) - PADDING
-    runs = load_u32(buffer, 0) if size >= _COUNT_BYTES else 0
+    runs = int.from_bytes(buffer[:_COUNT_BYTES].tobytes(), "little") if size >= _COUNT_BYTES else 0
     end = _COUNT_BYTES + (1 + _PLANES) * runs
     if not 0 < runs <= count or columns < 1 or count % columns or size < end:
         return damage.RUNS
     symbols = buffer[_COUNT_BYTES : _COUNT_BYTES + runs]
-    what = _check_symbols(symbols, size - end)
-    if what:
-        return what
+    open_bits = bits_left(symbols)
+    if open_bits < 0:
+        return damage.SYMBOL
+    if size - end != -(-open_bits // 8):
+        return damage.OPEN_BITS
     by_column = np.empty(count, np.int32)
-    at, filled = np.uint64(8 * end), np.int64(0)
-    for r in range(runs):
-        length = get_number(buffer, at, symbols[r])
-        at += np.uint64(OPEN_BITS[symbols[r]])
-        if length >= np.uint64(count - filled):
-            return damage.RUN_LENGTHS
-        head = np.int32(0)
-        for plane in range(_PLANES):
-            head = (head << np.int32(8)) | np.int32(buffer[_COUNT_BYTES + (1 + plane) * runs + r])
-        behind = filled + np.int64(length) + 1
-        for place in range(np.uint64(filled), np.uint64(behind)):
-            by_column[place] = head
-        filled = behind
-    if filled != count:
+    if not _repeat(buffer, symbols, by_column):
         return damage.RUN_LENGTHS
-    width, rows = np.uint64(columns), np.uint64(count // columns)
-    for row in range(rows):
-        for column in range(width):
-            out[row * width + column] = by_column[column * rows + row]
+    _transpose(by_column, np.uint64(count // columns), np.uint64(columns), out)
     return damage.NONE
 
 
 @compiled
-def _check_symbols(symbols: U8, num_bytes: int) -> int:
-    """Whether all exist and leave as many bits open as there are bytes for."""
-    for symbol in symbols:
-        if symbol >= NUM_SYMBOLS:
-            return damage.SYMBOL
-    return damage.NONE if num_bytes == (bits_of(symbols, OPEN_BITS) + 7) // 8 else damage.OPEN_BITS
+def _repeat(buffer: U8, symbols: U8, by_column: I32) -> bool:
+    """Puts each head together from its byte in every plane, as often as it stands; False if it is too often."""
+    runs, values, filled = np.uint64(len(symbols)), np.uint64(len(by_column)), np.uint64(0)
+    first = np.uint64(_COUNT_BYTES) + runs
+    at = np.uint64(8) * (first + np.uint64(_PLANES) * runs)
+    for r in range(runs):
+        length = get_number(buffer, at, symbols[r])
+        at += np.uint64(OPEN_BITS[symbols[r]])
+        head = np.uint32(0)
+        for plane in range(np.uint64(_PLANES)):
+            head = (head << np.uint32(8)) | np.uint32(buffer[first + plane * runs + r])
+        if length >= values - filled:
+            return False
+        _fill(by_column, filled, length, np.int32(head))
+        filled += length + np.uint64(1)
+    return bool(filled == values)
+
+
+@compiled
+def _transpose(by_column: I32, rows: np.uint64, columns: np.uint64, out: I32) -> None:
+    """Columns to rows, some rows at a time: of every column just what lies in one line of the cache."""
+    for some in range(np.uint64(0), rows, _BLOCK):
+        for column in range(columns):
+            for row in range(some, min(some + _BLOCK, rows)):
+                out[row * columns + column] = by_column[column * rows + row]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
-from streams.wire.unaligned import get_bits
+from streams.wire.unaligned import load_u64
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
@@ -66,41 +66,43 @@ def symbols_of(values: U64) -> U8:
 
 
 @compiled
-def put_bits(words: U64, at: int, value: np.uint64, width: int) -> None:
-    """`width` bits of the value, 1 to 64, at bit `at` of words that are zero there."""
-    word, shift = at >> 6, at & 63
-    words[word] |= value << np.uint64(shift)
-    if shift + width > 64:
-        words[word + 1] |= value >> np.uint64(64 - shift)
+def put_bits(words: U64, at: int, values: U64, widths: U8) -> int:
+    """The lowest `widths[i]` bits of every value, which has no others, from bit `at` on; returns the bit behind them.
 
-
-@compiled
-def put_numbers(words: U64, at: int, values: U64, symbols: U8, open_bits: U8, smallest: U64) -> int:
-    """The open bits of every number from bit `at` on; returns the bit behind them."""
+    The words are zero there.
+    """
     for i in range(len(values)):
-        width = int(open_bits[symbols[i]])
+        width = int(widths[i])
         if width:
-            put_bits(words, at, values[i] - smallest[symbols[i]], width)
+            word, shift = at >> 6, at & 63
+            words[word] |= values[i] << np.uint64(shift)
+            if shift + width > 64:
+                words[word + 1] |= values[i] >> np.uint64(64 - shift)
             at += width
     return at
 
 
 @compiled
-def get_number(buffer: U8, at: np.uint64, symbol: int) -> np.uint64:
-    """The number of a symbol whose open bits begin at bit `at` of a padded buffer. Checks nothing."""
-    if symbol < 8:
-        return np.uint64(symbol)
-    number: np.uint64 = SMALLEST[symbol] + get_bits(buffer, at, int(OPEN_BITS[symbol]))
+def get_number(buffer: U8, at: np.uint64, symbol: np.uint8) -> np.uint64:
+    """The number of a symbol whose open bits begin at bit `at` of a padded buffer. Checks nothing.
+
+    Nothing branches: how many bits are open cannot be foretold. The ninth byte matters to the largest numbers only.
+    """
+    byte, shift, one = at >> np.uint64(3), at & np.uint64(7), np.uint64(1)
+    bits = load_u64(buffer, byte) >> shift
+    bits |= (np.uint64(buffer[byte + np.uint64(8)]) << one) << (np.uint64(63) - shift)
+    number: np.uint64 = SMALLEST[symbol] + (bits & ((one << np.uint64(OPEN_BITS[symbol])) - one))
     return number
 
 
 @compiled
-def bits_of(symbols: U8, open_bits: U8) -> int:
-    """Bits that the symbols leave open together; `open_bits` says how many each does."""
-    total = 0
+def bits_left(symbols: U8) -> int:
+    """Bits that the symbols leave open together, or -1 if one of them is no number."""
+    total, exist = 0, True
     for symbol in symbols:
-        total += open_bits[symbol]
-    return total
+        total += OPEN_BITS[symbol]
+        exist &= symbol < NUM_SYMBOLS
+    return total if exist else -1
 
 
 def zigzag(difference: U64) -> U64:

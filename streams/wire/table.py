@@ -90,14 +90,16 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def name_bytes(self, index: int) -> bytes:
-        """The name of a section in UTF-8."""
-        start, size = self.lines[index, NAME_AT], self.lines[index, NAME_BYTES]
-        return self.names[start : start + size]
+    def each_name(self) -> list[bytes]:
+        """[S], the names in UTF-8."""
+        sizes = self.lines[:, NAME_BYTES].tolist()
+        starts = self.lines[:, NAME_AT].tolist()
+        return [self.names[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
     def name(self, index: int) -> str:
         """The name of a section. Raises WireError if it is not UTF-8."""
-        return _name(self.name_bytes(index), index)
+        start, size = self.lines[index, NAME_AT], self.lines[index, NAME_BYTES]
+        return utf8(self.names[start : start + size], index)
 
     def section(self, index: int) -> Section:
         """One line, for people and for messages."""
@@ -152,7 +154,8 @@ def read_table(header: Header, body: U8) -> Table:
     return table
 
 
-def _name(name: bytes, index: int) -> str:
+def utf8(name: bytes, index: int) -> str:
+    """The name of a section as a string. Raises WireError if it is none."""
     try:
         return name.decode()
     except UnicodeDecodeError as error:

@@ -137,6 +137,26 @@ def test_write_puts_the_groups_into_the_file_and_shows_what_changes(
     assert list(tmp_path.iterdir()) == [config]
 
 
+def test_dense_features_stay_with_the_first_feature_of_their_group(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dense = [{"name": name, "field": name, "default": 0.0} for name in ("age", "hour", "price")]
+    groups = [
+        {"name": "who", "features": ["user"], "dense": ["age"]},
+        {"name": "lists", "features": ["saved", "nearby"], "dense": ["hour"]},
+    ]
+    config = tmp_path / "recd.toml"
+    config.write_text(commented(values_of(LAWS) | {"dense": dense, "groups": groups}))
+    assert cli.run(command(folder, "--write", "--force", "--events", "5000", "--config", str(config))) == 0
+    found = load(config).groups
+    assert [(group.features, group.dense) for group in found] == [
+        (("user",), ("age",)),
+        (("watched", "saved"), ("hour",)),
+    ]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "dense columns of groups (age, hour) were not measured" in shown
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

@@ -132,6 +132,23 @@ def test_outcomes_in_messages_of_their_own_are_taken_and_their_window_is_checked
         from_values(values | {"join": {"window_ms": 10, "early_ms": 11}})
 
 
+def test_a_group_names_its_dense_features_and_a_wrong_name_says_what_there_is(tmp_path: Path) -> None:
+    values = minimal("clicks")
+    dense = [{"name": "age", "field": "age"}, {"name": "price", "field": "price"}]
+    path = tmp_path / "recd.toml"
+    for names, told in (
+        (["age"], None),
+        (["hight"], r"groups\.who: dense: unknown dense feature hight; known: .'age', 'pr"),
+    ):
+        groups = [{"name": "who", "features": ["user"], "dense": names}]
+        path.write_text(commented(values | {"dense": dense, "groups": groups}))
+        if told is None:
+            assert load(path, environ={}).schema.ungrouped_dense == ["price"]
+            continue
+        with pytest.raises(ConfigError, match=told):
+            load(path, environ={})
+
+
 def test_a_batch_may_not_be_allowed_to_grow_beyond_what_its_topic_takes(file: Path) -> None:
     said = refusal(file, "topics.max_message_bytes=1000000")
     assert "batch.max_bytes = 8388608 is above topics.max_message_bytes = 1000000" in said

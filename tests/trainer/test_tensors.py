@@ -150,14 +150,6 @@ def test_weighted_ids_are_refused() -> None:
         to_tensors([batch_of(groups, batch.labels.tolist(), batch.dense.tolist())], SCHEMA, MODEL)
 
 
-def test_dense_columns_of_a_group_are_refused_rather_than_left_out() -> None:
-    batch = random_batch(np.random.default_rng(4), 2)
-    groups = [group.to_exact() for group in batch.groups]
-    groups[1] = replace(groups[1], dense=np.zeros((groups[1].num_rows, 1), np.float32), dense_names=("age",))
-    with pytest.raises(ConfigError, match="group item: dense columns age of a group are not trained on yet"):
-        to_tensors([replace(batch, groups=tuple(groups))], SCHEMA, MODEL)
-
-
 def test_a_step_without_mini_batches_is_refused() -> None:
     with pytest.raises(InvariantError, match="at least one"):
         to_tensors([], SCHEMA, MODEL)

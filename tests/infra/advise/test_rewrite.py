@@ -74,6 +74,12 @@ def test_what_was_written_is_what_is_read() -> None:
     ]
 
 
+def test_dense_features_of_a_group_are_written_with_it() -> None:
+    who = GroupText("who", ("user",), "partial", "never changes", ("age", "tenure"))
+    (group,) = tomllib.loads(with_groups(FILE, [who]))["groups"]
+    assert group == {"name": "who", "features": ["user"], "dense": ["age", "tenure"], "form": "partial"}
+
+
 def test_no_groups_at_all_removes_those_that_were_there() -> None:
     changed = with_groups(FILE, [])
     assert not names_groups(changed)

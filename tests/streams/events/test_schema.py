@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import asdict
+
 import pytest
 
 from streams.errors import ConfigError
@@ -20,6 +24,7 @@ LABEL = Label(name="click", field="click")
 ITEM = SparseFeature(name="item", field="item", table="items")
 TAGS = SparseFeature(name="tags", field="tags", table="tags", list=True)
 SEEN = History(name="seen", table="items")
+AGE, PRICE, MOOD = (DenseFeature(name=name, field=name) for name in ("age", "price", "mood"))
 
 
 def schema(**changes: object) -> EventSchema:
@@ -27,8 +32,8 @@ def schema(**changes: object) -> EventSchema:
     return EventSchema(roles=ROLES, **given)  # type: ignore[arg-type]
 
 
-def group(name: str, *features: str) -> FeatureGroup:
-    return FeatureGroup(name=name, features=features)
+def group(name: str, *features: str, dense: tuple[str, ...] = ()) -> FeatureGroup:
+    return FeatureGroup(name=name, features=features, dense=dense)
 
 
 def test_features_that_no_group_names_are_groups_by_themselves() -> None:
@@ -50,12 +55,63 @@ def test_features_that_no_group_names_are_groups_by_themselves() -> None:
         ),
         ({"labels": (LABEL, LABEL)}, "labels: click is named twice"),
         ({"dense": (DenseFeature(name="x", field="x"), DenseFeature(name="x", field="y"))}, "dense: x is named twice"),
-        ({"groups": (group("a", "price"),)}, "groups: unknown feature price"),
+        ({"groups": (group("a", "price"),)}, r"groups\.a: features: unknown feature price"),
     ],
 )
 def test_names_that_mean_two_things_or_nothing_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         schema(**changes)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (
+            (group("a", "item", dense=("height",)),),
+            r"groups\.a: dense: unknown dense feature height; known: \['age', 'price', 'mood', 'city'\]",
+        ),
+        ((group("a", "item", dense=("tags",)),), r"groups\.a: dense: unknown .* tags; put tags into its `features`"),
+        ((group("a", "item", "age"),), r"groups\.a: features: unknown feature age; put age into its `dense`"),
+        ((group("a", "item", dense=("age", "age")),), "groups: dense: age is named twice"),
+        ((group("a", "item", dense=("age",)), group("b", "tags", dense=("age",))), "groups: dense: age is named twice"),
+        ((group("a", "item", dense=("city",)),), r"groups\.a: dense: city is a feature's name too.*rename one"),
+    ],
+)
+def test_dense_features_of_a_group_that_cannot_be_are_refused(groups: tuple[FeatureGroup, ...], message: str) -> None:
+    city = SparseFeature(name="city", field="city", table="cities")
+    with pytest.raises(ConfigError, match=message):
+        schema(
+            sparse=(ITEM, TAGS, city), dense=(AGE, PRICE, MOOD, DenseFeature(name="city", field="pop")), groups=groups
+        )
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_column_of_a_group_needs_a_name_that_can_be_written(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"groups\.a: dense: .* cannot be the name of a column"):
+        schema(dense=(DenseFeature(name=name, field="x"),), groups=(group("a", "item", dense=(name,)),))
+
+
+def test_a_group_without_sparse_features_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"groups\.a: features is empty; name a sparse feature"):
+        schema(dense=(AGE,), groups=(group("a", dense=("age",)),))
+
+
+def test_dense_features_that_no_group_names_stay_with_the_samples_in_their_order() -> None:
+    some = schema(dense=(AGE, PRICE, MOOD), groups=(group("a", "item", dense=("price",)),))
+    assert (some.dense_names, some.ungrouped_dense) == (["age", "price", "mood"], ["age", "mood"])
+    assert schema(dense=(AGE, PRICE)).ungrouped_dense == ["age", "price"]
+
+
+def test_the_fingerprint_changes_with_the_dense_features_of_groups_and_is_what_it_was_without_any() -> None:
+    dense = (AGE, PRICE)
+    groupings = [(), ("age",), ("price",), ("age", "price"), ("price", "age")]
+    found = [schema(dense=dense, groups=(group("a", "item", dense=names),)).fingerprint() for names in groupings]
+    assert len(set(found)) == len(groupings)
+    # What was stored before groups could hold dense features names the schema by these fields.
+    fields = asdict(schema(dense=dense, groups=(group("a", "item"),)))
+    fields["groups"] = [{"name": "a", "features": ("item",)}]
+    text = json.dumps(fields, sort_keys=True)
+    assert found[0] == int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def test_a_group_may_have_the_name_of_a_feature_that_is_in_a_group() -> None:

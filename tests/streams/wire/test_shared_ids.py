@@ -74,7 +74,9 @@ def with_section(message: bytes, kind: Kind, **changes: int) -> bytes:
 def test_features_that_draw_from_the_same_ids_share_one_section() -> None:
     sections = sections_of(encode(large_batch()))
     assert [(s.encoding, s.size) for s in sections if s.kind is Kind.VALUES] == [(Encoding.SHARED, 0)] * 4
-    assert [s.encoding for s in sections if s.kind is Kind.IDS] == [Encoding.RANKED]
+    assert [s.encoding for s in sections if s.kind is Kind.IDS] == [Encoding.PAIRED]
+    (wide,) = [s for s in sections_of(encode(large_batch(high=2**40))) if s.kind is Kind.IDS]
+    assert (wide.encoding, wide.width > 28) == (Encoding.RANKED, True)
 
 
 def test_a_large_batch_comes_back_bit_by_bit() -> None:
@@ -118,6 +120,8 @@ def test_shared_ids_that_are_missing_left_over_or_of_another_type_are_refused() 
         ({"count": count - 1}, "left|belong to no feature|values"),
         ({"dtype": 1}, "only int64"),
         ({"encoding": Encoding.RANKED}, "cannot have 0 bits"),
+        ({"encoding": Encoding.PAIRED, "width": 29}, "cannot have 29 bits"),
+        ({"encoding": Encoding.PAIRED, "width": 1}, "dictionary does not fit"),
         ({"encoding": Encoding.RANKED, "width": 1}, "dictionary does not fit"),
         ({"encoding": Encoding.FLOATS}, "never stored as floats"),
     ):

@@ -1,0 +1,14 @@
+"""What the sessionizer costs, against what others cost on the same topic.
+
+stream            events as JSON, drawn with a seed, and the label that each impression must get
+setup             the worker's configuration, and topics filled with a stream
+child             a program run to its end: what it printed, and what it used
+worker            `recd sessionizer` on a filled topic, up to its last commit
+emitted           the mini-batches of a run, against the truth of its stream
+confluent_decode  a program: fetch and decode, nothing else
+faust_agent       a program: a Faust agent, event by event
+bytewax_window    a program: bytewax's session window
+contest           these in turns: CPU time an event
+flat              one worker under more sessions, longer ones, more partitions
+run               every line of `recd bench sessionizer`
+"""
