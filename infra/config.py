@@ -23,6 +23,7 @@ from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
+from streams.events.formats.config import FormatConfig
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
@@ -52,6 +53,8 @@ class Config:
 
     event: Roles
     """Which of your fields plays which role."""
+    format: FormatConfig = field(default_factory=FormatConfig)
+    """How the messages of the interactions topic are encoded."""
     labels: tuple[Label, ...]
     """What the model predicts: one binary task each."""
     features: tuple[SparseFeature, ...] = ()

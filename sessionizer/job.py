@@ -30,9 +30,12 @@ from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
 from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
+from streams.events.formats.choose import choose
+from streams.events.formats.config import FormatConfig
 from streams.events.record import Record
 from streams.events.schema import EventSchema
 from streams.kafka.client import KafkaConfig
+from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
 from streams.metrics import Reporter
 
@@ -65,6 +68,7 @@ class Job:
     now_ms: Callable[[], int]
     """The wall clock, for what is decided by it."""
     log: Log
+    format: FormatConfig = field(default_factory=FormatConfig)
 
     def partition(self, partition: int) -> Partition:
         """Recover one partition; fences every older owner."""
@@ -72,7 +76,7 @@ class Job:
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
-            decoder=EventDecoder(self.schema),
+            decoder=EventDecoder(self.schema, choose(self.format, self.schema, lambda: Registry(self.format))),
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(

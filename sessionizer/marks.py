@@ -43,7 +43,7 @@ class Marks:
         self._known = progress
         self._waiting: list[PlacedMark] = []
         self._overdue: list[PlacedMark] = []
-        self._future: dict[int, int] = {}
+        self._future: dict[int, PlacedMark] = {}
 
     def add(self, clock_offset: int, mark: ClockMark | None) -> None:
         """Take one record of the clock topic, in order; None stands for one that is no mark of this partition."""
@@ -55,7 +55,7 @@ class Marks:
         placed = PlacedMark(clock_offset, mark)
         if mark.kind is MarkKind.FUTURE:
             if mark.after_offset >= self.position:
-                self._future[mark.after_offset] = clock_offset
+                self._future[mark.after_offset] = placed
             return
         if mark.replaces is not None:
             self._void(mark.replaces)
@@ -94,9 +94,12 @@ class Marks:
             del self._future[offset]
 
     @property
-    def future(self) -> frozenset[int]:
-        """Offsets, from here on, of the records that lie in the future by a mark."""
-        return frozenset(self._future)
+    def future(self) -> dict[int, int]:
+        """Offsets, from here on, of the records of which something lies in the future by a mark.
+
+        To each the event time from which on its events do: a record of one event has that time.
+        """
+        return {offset: placed.mark.value_ms for offset, placed in self._future.items()}
 
     @property
     def replaying(self) -> bool:
@@ -130,7 +133,7 @@ class Marks:
         return min(
             (
                 *(placed.clock_offset for placed in (*self._waiting, *self._overdue)),
-                *self._future.values(),
+                *(placed.clock_offset for placed in self._future.values()),
                 self.next_clock_offset,
             )
         )

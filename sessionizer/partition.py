@@ -15,7 +15,7 @@ A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -119,7 +119,7 @@ class Partition:
             if not judged and not self._marks.replaying:
                 self._judge_future(decoded)
                 judged = True
-            self._feed_until(self._marks.next_stop(decoded.next_offset), decoded, records)
+            self._feed_until(self._marks.next_stop(decoded.next_offset), decoded)
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
 
@@ -162,13 +162,13 @@ class Partition:
         pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms)
         return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.next_offset
 
-    def _feed_until(self, stop: int, decoded: Decoded, records: Sequence[Record]) -> None:
+    def _feed_until(self, stop: int, decoded: Decoded) -> None:
         """Feed the records below `stop`, then apply the marks that act there."""
         start = self.core.next_offset
         events = between(decoded.events, start, stop)
         rejected = [one for one in decoded.rejected if start <= one.offset < stop]
         if self._marks.future:
-            events, future = without_future(events, self._marks.future, records)
+            events, future = without_future(events, self._marks.future, decoded.origin)
             rejected = sorted(rejected + future, key=lambda one: one.offset)
         self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop))
         for one in rejected:
@@ -276,12 +276,12 @@ class Partition:
 
     def _judge_future(self, decoded: Decoded) -> None:
         """Write marks for records that lie in the future and of which nothing is known yet."""
-        new = {int(o) for o in decoded.future if o >= self._known.next_offset} - self._marks.future
-        if new:
-            events = decoded.events
-            times = zip(events.offset.tolist(), events.event_time_ms.tolist(), strict=True)
-            verdicts = [(offset, time_ms) for offset, time_ms in times if offset in new]
-            self._decide(future_marks(self.partition, verdicts))
+        verdicts: dict[int, int] = {}
+        for offset, time_ms in zip(decoded.future.tolist(), decoded.future_ms.tolist(), strict=True):
+            if offset >= self._known.next_offset and offset not in self._marks.future:
+                verdicts[offset] = min(time_ms, verdicts.get(offset, time_ms))
+        if verdicts:
+            self._decide(future_marks(self.partition, list(verdicts.items())))
             self._apply_due()
 
     def _expect_replayed(self) -> None:
@@ -320,21 +320,25 @@ def between(events: EventBatch, start: int, stop: int) -> EventBatch:
 
 
 def without_future(
-    events: EventBatch, future: frozenset[int], records: Sequence[Record]
+    events: EventBatch, future: Mapping[int, int], origin: Callable[[int, int], Record]
 ) -> tuple[EventBatch, list[Rejected]]:
-    """The events without those that marks found in the future, and these as rejected records."""
+    """The events without those that marks found in the future, and these as rejected records.
+
+    `future`: offset of a record to the event time from which on its events lie in the future. `origin`: the record of
+    an event, by its offset and event id.
+    """
     marked = np.isin(events.offset, list(future))
+    from_ms = [future[offset] for offset in events.offset[marked].tolist()]
+    marked[marked] = events.event_time_ms[marked] >= np.array(from_ms, np.int64)
     if not marked.any():
         return events, []
-    by_offset = {record.offset: record for record in records}
-    rejected = [
-        Rejected(
-            partition=by_offset[offset].partition,
-            offset=offset,
-            reason=Reason.FUTURE_TIME,
-            detail=f"its time {time_ms} lay in the future when it was read, and it does not say when it was appended",
-            record=by_offset[offset],
+    found = events.take(np.flatnonzero(marked))
+    places = zip(found.offset.tolist(), found.event_id.tolist(), found.event_time_ms.tolist(), strict=True)
+    rejected = []
+    for offset, event_id, time_ms in places:
+        record = origin(offset, event_id)
+        detail = f"its time {time_ms} lay in the future when it was read, and it does not say when it was appended"
+        rejected.append(
+            Rejected(partition=record.partition, offset=offset, reason=Reason.FUTURE_TIME, detail=detail, record=record)
         )
-        for offset, time_ms in zip(events.offset[marked].tolist(), events.event_time_ms[marked].tolist(), strict=True)
-    ]
     return events.take(np.flatnonzero(~marked)), rejected

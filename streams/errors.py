@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """Why a record was put into the dead-letter topic."""
 
     BROKEN_JSON = "broken_json"
+    BROKEN_MESSAGE = "broken_message"
+    UNKNOWN_SCHEMA = "unknown_schema"
     NOT_AN_OBJECT = "not_an_object"
     MISSING_FIELD = "missing_field"
     WRONG_TYPE = "wrong_type"

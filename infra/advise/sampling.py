@@ -21,6 +21,7 @@ from streams.advisor.sample import Sample
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError
 from streams.events.decode import EventDecoder
+from streams.events.messages import Format
 
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
 """Of the sample's distinct rows; measuring it takes about as much again."""
@@ -40,10 +41,12 @@ class Sampled:
     """Whether events of some partition before the sample were left out."""
 
 
-def gather(polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_BYTES) -> Sampled:
-    """The sample of all polls. ConfigError if no event of them can be used."""
+def gather(
+    polls: Iterable[Poll], settings: Config, memory_bytes: int = MEMORY_BYTES, message_format: Format | None = None
+) -> Sampled:
+    """The sample of all polls, JSON unless told otherwise. ConfigError if no event of them can be used."""
     schema = replace(settings.schema, groups=())
-    decoder, gatherer = EventDecoder(schema), Gatherer(schema.feature_names)
+    decoder, gatherer = EventDecoder(schema, message_format), Gatherer(schema.feature_names)
     cores: dict[int, PartitionCore] = {}
     reasons: Counter[str] = Counter()
     first, full, late = "", False, False

@@ -27,8 +27,10 @@ from streams.advisor.advise import Question
 from streams.advisor.advise import advise as ask
 from streams.advisor.hold import DEFAULT_HOLDS_MS
 from streams.errors import ConfigError
+from streams.events.formats.choose import choose
 from streams.files.read import Format
 from streams.kafka.reach import reach
+from streams.kafka.registry import Registry
 
 MOST, INTERRUPTED = 250_000, 130
 
@@ -113,7 +115,8 @@ def _sample(files: list[Path] | None, kind: Format | None, settings: Config, wan
     if files:
         return gather(of_files(files, kind, settings, wanted, tell), settings)
     reach(settings.kafka)
-    return gather(of_topic(settings, wanted, tell), settings)
+    message_format = choose(settings.format, settings.schema, lambda: Registry(settings.format))
+    return gather(of_topic(settings, wanted, tell), settings, message_format=message_format)
 
 
 def _question(settings: Config, holds: list[float] | None, towers: list[str] | None) -> Question:

@@ -70,6 +70,11 @@ def ingest(
     """
     pace = _pace(speed, rate)
     settings = load(config, overrides or ())
+    if settings.format.name != "json":
+        raise ConfigError(
+            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
+            "events with a producer of that format"
+        )
     for file in files:
         if not file.exists():
             raise ConfigError(f"{file}: cannot be read: there is no such file")

@@ -77,6 +77,7 @@ def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) ->
         kafka=settings.kafka,
         topics=settings.topics,
         schema=settings.schema,
+        format=settings.format,
         session=settings.session,
         join=settings.join,
         batch=settings.batch,

@@ -15,91 +15,79 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-import msgspec
 import numpy as np
-import xxhash
 
 from streams.errors import PoisonError, Reason
 from streams.events.columns import Verdicts
-from streams.events.diagnosis import diagnose
 from streams.events.event import I64, EventBatch
-from streams.events.fields import Fields
+from streams.events.formats.json_objects import JsonObjects
 from streams.events.interpret import Interpreter
-from streams.events.reader import Messages
+from streams.events.messages import Format
 from streams.events.record import Decoded, Record, Rejected, appended_ms
 from streams.events.schema import EventSchema
 
 __all__ = ["MAX_VALUE_BYTES", "Decoded", "EventDecoder", "Record", "Rejected"]
 
 MAX_VALUE_BYTES: Final = 1 << 20
-"""Largest message that is decoded, unless configured: one event is a few kilobytes."""
+"""Largest message of one event that is decoded: one event is a few kilobytes."""
+MAX_BULK_BYTES: Final = 8 << 20
+"""Largest message of many events that is decoded."""
 LAST_MS: Final = 7_258_118_400_000
 """The year 2200: later times are a wrong unit, whatever any clock says."""
 
 
 class EventDecoder:
-    """Decodes the polls of one schema. Holds no state between polls."""
+    """Decodes the polls of one schema, JSON unless told otherwise. Holds no state between polls but its format's."""
 
-    def __init__(self, schema: EventSchema, *, max_value_bytes: int = MAX_VALUE_BYTES) -> None:
+    def __init__(
+        self, schema: EventSchema, message_format: Format | None = None, *, max_value_bytes: int | None = None
+    ) -> None:
         self._roles = schema.roles
-        self._max_value_bytes = max_value_bytes
-        self._fields = Fields.of(schema)
-        self._interpreter = Interpreter(schema, self._fields)
+        self._format = message_format or JsonObjects(schema)
+        usual = MAX_VALUE_BYTES if self._format.stride == 1 else MAX_BULK_BYTES
+        self._max_value_bytes = max_value_bytes or usual
+        self._interpreter = Interpreter(schema)
 
     def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
         """What became of consecutive records, one or more, of one partition.
 
         With `now_ms`, accepted events without the header of their append that lie later than
-        `now_ms + max_future_ms` are listed as `future`; the verdict on them is the caller's.
+        `now_ms + max_future_ms` are listed as `future`; the verdict on them is the caller's. RetryableError if a
+        schema is not to be had at the moment: nothing is rejected for that.
         """
         if not records:
             raise ValueError("decode needs at least one record: without any there is no next offset")
-        verdicts = Verdicts()
+        verdicts, stride = Verdicts(), self._format.stride
         appended = _appended(records)
-        positions, values = self._readable(records, verdicts)
-        messages = self._parse(positions, values, verdicts)
+        messages = self._format.parse(*self._readable(records, verdicts), verdicts)
         offset = np.array([record.offset for record in records], dtype=np.int64)
-        read = messages.positions
-        events = self._interpreter.events(messages, offset[read], appended[read], verdicts)
+        places = messages.places
+        origin = places // stride
+        events = self._interpreter.events(messages, offset[origin], appended[origin], verdicts)
         erased = np.array([i for i, record in enumerate(records) if record.value is None], dtype=np.int64)
         if len(erased):
-            tombs = self._interpreter.tombstones(records, erased, offset[erased], appended[erased], verdicts)
-            order = np.argsort(np.concatenate([read, erased]), kind="stable")
-            events, read = EventBatch.concat([events, tombs]).take(order), np.concatenate([read, erased])[order]
-        self._check_times(events, read, verdicts)
-        return self._settle(records, events, read, verdicts, now_ms)
+            erasing, where = [records[i] for i in erased.tolist()], erased * stride
+            tombs = self._interpreter.tombstones(erasing, where, offset[erased], appended[erased], verdicts)
+            order = np.argsort(np.concatenate([places, where]), kind="stable")
+            events, places = EventBatch.concat([events, tombs]).take(order), np.concatenate([places, where])[order]
+        self._check_times(events, places, verdicts)
+        return self._settle(records, events, places, verdicts, now_ms)
 
     def _readable(self, records: Sequence[Record], verdicts: Verdicts) -> tuple[list[int], list[bytes]]:
         """Positions and values of the records that have a value of an acceptable size."""
-        limit = self._max_value_bytes
+        limit, stride = self._max_value_bytes, self._format.stride
         values = [record.value for record in records if record.value is not None]
         if len(values) == len(records) and max(map(len, values)) <= limit:
             return list(range(len(values))), values
         sized = [(i, record.value) for i, record in enumerate(records) if record.value is not None]
-        for i, value in sized:
-            if len(value) > limit:
-                verdicts.reject(
-                    i, PoisonError(Reason.TOO_LARGE, f"the message has {len(value)} bytes of at most {limit}")
-                )
-        kept = [pair for pair in sized if pair[0] not in verdicts.found] if verdicts.found else sized
+        large = [(i, len(value)) for i, value in sized if len(value) > limit]
+        for i, size in large:
+            told = PoisonError(Reason.TOO_LARGE, f"the message has {size} bytes of at most {limit}")
+            verdicts.reject(i * stride, told)
+        kept = [(i, value) for i, value in sized if len(value) <= limit] if large else sized
         return [i for i, _ in kept], [value for _, value in kept]
 
-    def _parse(self, positions: list[int], values: list[bytes], verdicts: Verdicts) -> Messages:
-        try:
-            parsed = self._fields.parse(values)
-        except (msgspec.DecodeError, RecursionError):
-            parsed, good = [], []
-            for i, value in enumerate(values):
-                try:
-                    parsed += self._fields.parse([value])
-                    good.append(i)
-                except (msgspec.DecodeError, RecursionError) as error:
-                    verdicts.reject(positions[i], diagnose(value, error))
-            positions, values = [positions[i] for i in good], [values[i] for i in good]
-        content = np.fromiter(map(xxhash.xxh3_64_intdigest, values), dtype=np.uint64, count=len(values))
-        return Messages(parsed=parsed, positions=np.array(positions, dtype=np.int64), content_hash=content)
-
-    def _check_times(self, events: EventBatch, positions: I64, verdicts: Verdicts) -> None:
+    def _check_times(self, events: EventBatch, places: I64, verdicts: Verdicts) -> None:
         """Refuse times that no event can have: a wrong unit, most often."""
         time, roles = events.event_time_ms, self._roles
         known = events.appended_ms >= 0
@@ -112,30 +100,49 @@ class EventDecoder:
         for i in np.flatnonzero((time < roles.earliest_ms) | (known & (time > latest))).tolist():
             early = time[i] < roles.earliest_ms
             reason = Reason.TIME_OUT_OF_RANGE if early or time[i] > LAST_MS else Reason.FUTURE_TIME
-            verdicts.reject(int(positions[i]), PoisonError(reason, told(i)))
+            verdicts.reject(int(places[i]), PoisonError(reason, told(i)))
 
     def _settle(
-        self, records: Sequence[Record], events: EventBatch, positions: I64, verdicts: Verdicts, now_ms: int | None
+        self, records: Sequence[Record], events: EventBatch, places: I64, verdicts: Verdicts, now_ms: int | None
     ) -> Decoded:
         """Leave out what was rejected, and put the verdicts beside their records."""
-        found = verdicts.found
+        found, stride = verdicts.found, self._format.stride
+        parsed = set(places.tolist()) if found and stride > 1 else frozenset[int]()
         if found:
-            events = events.take(np.flatnonzero(~np.isin(positions, list(found))))
+            good = np.flatnonzero(~np.isin(places, list(found)))
+            events, places = events.take(good), places[good]
         future = np.empty(0, dtype=np.int64)
         if now_ms is not None:
             ahead = events.event_time_ms > now_ms + self._roles.max_future_ms
-            future = events.offset[(events.appended_ms < 0) & ahead]
+            future = np.flatnonzero((events.appended_ms < 0) & ahead)
+
+        def of(place: int) -> Record:
+            return self._format.letter(records[place // stride], place % stride)
+
+        def origin(offset: int, event_id: int) -> Record:
+            return of(int(places[(events.offset == offset) & (events.event_id == event_id)][0]))
+
         rejected = [
             Rejected(
-                partition=records[i].partition,
-                offset=records[i].offset,
-                reason=found[i].reason,
-                detail=found[i].detail,
-                record=records[i],
+                partition=records[place // stride].partition,
+                offset=records[place // stride].offset,
+                reason=found[place].reason,
+                detail=f"event {place % stride} of its message: {found[place].detail}"
+                if place in parsed
+                else found[place].detail,
+                # A message of which no event could be told apart is rejected as it came.
+                record=of(place) if place in parsed else records[place // stride],
             )
-            for i in sorted(found)
+            for place in sorted(found)
         ]
-        return Decoded(events=events, rejected=rejected, next_offset=records[-1].offset + 1, future=future)
+        return Decoded(
+            events=events,
+            rejected=rejected,
+            next_offset=records[-1].offset + 1,
+            future=events.offset[future],
+            future_ms=events.event_time_ms[future],
+            origin=origin,
+        )
 
 
 def _appended(records: Sequence[Record]) -> I64:

@@ -28,23 +28,11 @@ class Fields:
     @classmethod
     def of(cls, schema: EventSchema) -> Fields:
         """All fields that the schema gives a meaning."""
-        roles = schema.roles
-        optional_roles = [name for name in (roles.kind, roles.impression) if name is not None]
-        scalars = [*roles.event_id, roles.user, roles.item, roles.time, *optional_roles]
-        scalars += [label.field for label in schema.labels] + [feature.field for feature in schema.dense]
-        scalars += [feature.field for feature in schema.sparse if not feature.list]
-        return cls(scalars, [feature.field for feature in schema.sparse if feature.list])
+        return cls(*names_of(schema))
 
     def __init__(self, scalars: Sequence[str], lists: Sequence[str] = ()) -> None:
         """Names may repeat; `scalars` hold one value each, `lists` a list."""
-        both = sorted(set(lists) & set(scalars))
-        if both:
-            raise ConfigError(f"field {both[0]} is used as a list and as a single value; it can be only one of them")
-        tree: dict[str, Any] = {}
-        for name in dict.fromkeys(scalars):
-            _plant(tree, name, Scalar)
-        for name in dict.fromkeys(lists):
-            _plant(tree, name, msgspec.Raw)
+        tree = planted(scalars, lists)
         self._paths = {name: _path(tree, name) for name in (*scalars, *lists)}
         self._type = _struct("Message", tree)
         self._decoder = msgspec.json.Decoder(self._type)
@@ -68,6 +56,30 @@ class Fields:
         except AttributeError:
             # A nested object is null in one of them: what it would hold is missing.
             return [_walk(message, path, missing) for message in messages]
+
+
+def names_of(schema: EventSchema) -> tuple[list[str], list[str]]:
+    """Fields that hold one value, and fields that hold a list, of all that the schema gives a meaning; each once."""
+    roles = schema.roles
+    optional_roles = [name for name in (roles.kind, roles.impression) if name is not None]
+    scalars = [*roles.event_id, roles.user, roles.item, roles.time, *optional_roles]
+    scalars += [label.field for label in schema.labels] + [feature.field for feature in schema.dense]
+    scalars += [feature.field for feature in schema.sparse if not feature.list]
+    lists = [feature.field for feature in schema.sparse if feature.list]
+    return list(dict.fromkeys(scalars)), list(dict.fromkeys(lists))
+
+
+def planted(scalars: Iterable[str], lists: Iterable[str]) -> dict[str, Any]:
+    """Fields by name, nested objects as dicts; the leaves are types. ConfigError where names contradict each other."""
+    both = sorted(set(lists) & set(scalars))
+    if both:
+        raise ConfigError(f"field {both[0]} is used as a list and as a single value; it can be only one of them")
+    tree: dict[str, Any] = {}
+    for name in dict.fromkeys(scalars):
+        _plant(tree, name, Scalar)
+    for name in dict.fromkeys(lists):
+        _plant(tree, name, msgspec.Raw)
+    return tree
 
 
 def _plant(tree: dict[str, Any], name: str, kind: Any) -> None:  # noqa: ANN401  (a message may hold any value)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from streams.errors import PoisonError, Reason
 from streams.events.columns import Verdicts, number
 from streams.events.event import F32, I64, EventBatch, ListColumn
-from streams.events.fields import Fields
 from streams.events.ids import NO_ID, Scalar, feature_id, pair_id, text_of, tombstone_id, user_id, user_of_key
 from streams.events.label_rules import says
-from streams.events.reader import Messages, Reader
+from streams.events.messages import Messages
+from streams.events.reader import Reader
 from streams.events.record import Record
 from streams.events.schema import EventKind, EventSchema, KindName, Label
 from streams.ikjt.jagged import Jagged
@@ -37,13 +37,12 @@ class Interpreter:
     """Turns the messages of one schema into columns."""
 
     schema: EventSchema
-    fields: Fields
 
     def events(self, messages: Messages, offset: I64, appended_ms: I64, verdicts: Verdicts) -> EventBatch:
         """All messages as events; those that do not fit are rejected and hold zeros where they do not."""
         roles = self.schema.roles
         everywhere = np.arange(len(messages))
-        reader = Reader(fields=self.fields, messages=messages, verdicts=verdicts)
+        reader = Reader(messages=messages, verdicts=verdicts)
         event_time_ms = reader.times(roles.time, roles.time_unit, everywhere)
         user = reader.ids(roles.user, user_id, everywhere)
         kind = self._kinds(reader, everywhere)
@@ -77,22 +76,21 @@ class Interpreter:
         )
 
     def tombstones(
-        self, records: Sequence[Record], where: I64, offset: I64, appended_ms: I64, verdicts: Verdicts
+        self, records: Sequence[Record], places: I64, offset: I64, appended_ms: I64, verdicts: Verdicts
     ) -> EventBatch:
-        """The records at `where`, which have no value: each erases the user that is its key."""
-        num, schema = len(where), self.schema
-        erasing = [records[i] for i in where.tolist()]
-        event_id = np.array([tombstone_id(record.partition, record.offset) for record in erasing], dtype=np.uint64)
+        """Records without a value, at these places of the poll: each erases the user that is its key."""
+        num, schema = len(records), self.schema
+        event_id = np.array([tombstone_id(record.partition, record.offset) for record in records], dtype=np.uint64)
         user = np.zeros(num, dtype=np.int64)
-        for row, record in enumerate(erasing):
+        for row, record in enumerate(records):
             try:
                 user[row] = user_of_key(record.key)
             except PoisonError as error:
-                verdicts.reject(int(where[row]), error)
+                verdicts.reject(int(places[row]), error)
         empty = ListColumn(rows=_ONE_EMPTY_ROW, index=np.zeros(num, dtype=np.int32))
         return EventBatch(
             offset=offset,
-            event_time_ms=np.array([record.timestamp for record in erasing], dtype=np.int64),
+            event_time_ms=np.array([record.timestamp for record in records], dtype=np.int64),
             event_id=event_id,
             content_hash=event_id,
             user=user,
@@ -166,7 +164,7 @@ def _says(reader: Reader, label: Label, which: I64) -> npt.NDArray[Any]:
     if label.rule == "in":
         words = frozenset(label.values)
         return reader.convert(label.field, lambda v: np.nan if v is None else text_of(v) in words, which, np.float32)
-    # JSON knows no NaN, and `_number_or` lets none through: here it can only stand for a missing field.
+    # No format lets a NaN through (`messages`), nor does `_number_or`: here it can only stand for a missing field.
     values = reader.numbers(label.field, partial(_number_or, default=np.nan), which)
     if label.rule == "value":
         neither = ~np.isnan(values) & (values != 0) & (values != 1)

@@ -1,22 +1,24 @@
-"""List features: the undecoded bytes of a poll's lists to their distinct rows.
+"""List features: the lists of a poll, undecoded where their format allows it, to their distinct rows.
 
-Owns the comparison of lists as bytes and the decoding of each distinct one. Lists cost ten to thirty times
-everything else in a message, and within a session they repeat byte for byte: only new bytes are decoded.
+Owns the comparison of lists and the decoding of each distinct one. As JSON, lists cost ten to thirty times
+everything else in a message, and within a session they repeat byte for byte: only
+new bytes are decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from streams.errors import PoisonError, Reason
 from streams.events.columns import Verdicts
 from streams.events.event import I64, ListColumn
-from streams.events.ids import Scalar, feature_id
+from streams.events.ids import NO_ID, Scalar, feature_id
 from streams.ikjt.jagged import Jagged, offsets_of
 
 _INTEGERS: Final = msgspec.json.Decoder(list[int])
@@ -25,36 +27,73 @@ _MISSING: Final = (b"", b"null")
 
 
 def list_column(
-    raws: Sequence[msgspec.Raw], which: I64, *, field: str, required: bool, positions: I64, verdicts: Verdicts
+    keys: Sequence[Hashable],
+    decode: Callable[[Any], Sequence[int]],
+    which: I64,
+    *,
+    field: str,
+    places: I64,
+    verdicts: Verdicts,
 ) -> ListColumn:
-    """The column of one list feature; rows are empty where a message is not chosen, or its list missing or wrong."""
-    seen: dict[bytes, int] = {}
-    index = np.array([seen.setdefault(bytes(raw), len(seen)) for raw in raws], dtype=np.int32)
-    rows: list[list[int]] = []
+    """The column of one list feature; rows are empty where an event is not chosen, or its list missing or wrong.
+
+    `keys`: what tells lists apart, one an event; `decode`: a key to the ids of its list, or PoisonError.
+    """
+    seen: dict[Hashable, int] = {}
+    index = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int32)
+    rows: list[Sequence[int]] = []
     failed: dict[int, PoisonError] = {}
-    for row, raw in enumerate(seen):
+    for row, key in enumerate(seen):
         try:
-            rows.append(_row(raw, required=required))
+            rows.append(decode(key))
         except PoisonError as error:
             failed[row] = error
             rows.append([])
-    for i in which[np.isin(index[which], list(failed))].tolist() if failed else ():
-        why = failed[int(index[i])]
-        verdicts.reject(int(positions[i]), PoisonError(why.reason, f"field {field}: {why.detail}"))
-    if len(which) < len(raws):
-        chosen = np.zeros(len(raws), dtype=np.bool_)
-        chosen[which] = True
-        index[~chosen] = len(rows)
+    reject_rows(index, failed, which, field=field, places=places, verdicts=verdicts)
+    if len(which) < len(keys):
+        unchosen = np.ones(len(keys), dtype=np.bool_)
+        unchosen[which] = False
+        index[unchosen] = len(rows)
         rows.append([])
     return ListColumn(rows=_jagged(rows), index=index)
 
 
-def _row(raw: bytes, *, required: bool) -> list[int]:
-    if raw not in _MISSING:
-        return _decode(raw)
+def reject_rows(
+    index: npt.NDArray[np.int32],
+    failed: Mapping[int, PoisonError],
+    which: I64,
+    *,
+    field: str,
+    places: I64,
+    verdicts: Verdicts,
+) -> None:
+    """Reject the chosen events whose row is among the failed ones."""
+    for i in which[np.isin(index[which], list(failed))].tolist() if failed else ():
+        why = failed[int(index[i])]
+        verdicts.reject(int(places[i]), PoisonError(why.reason, f"field {field}: {why.detail}"))
+
+
+def missing_list(*, required: bool) -> list[int]:
+    """The row of an event without the list. Raises PoisonError if it is required."""
     if required:
         raise PoisonError(Reason.MISSING_FIELD, "the list is missing")
     return []
+
+
+def row_of_json(raw: bytes, *, required: bool) -> list[int]:
+    """The ids of a list that is JSON text."""
+    return missing_list(required=required) if raw in _MISSING else _decode(raw)
+
+
+def row_of_values(values: tuple[Scalar, ...] | str | None, *, required: bool) -> Sequence[int]:
+    """The ids of a list of scalars; a string says why it is none."""
+    if values is None:
+        return missing_list(required=required)
+    if isinstance(values, str):
+        raise PoisonError(Reason.WRONG_TYPE, f"not a list of ids: {values}")
+    if set(map(type, values)) <= {int} and (not values or (min(values) > NO_ID and max(values) < 1 << 63)):  # type: ignore[type-var,operator]
+        return values  # type: ignore[return-value]
+    return [feature_id(value) for value in values]
 
 
 def _decode(raw: bytes) -> list[int]:

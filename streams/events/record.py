@@ -5,7 +5,7 @@ Owns three shapes, so that readers of a decoder's result need not import the dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -63,14 +63,18 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """What became of consecutive records of one partition: each is an event or rejected."""
+    """What became of consecutive records of one partition: each event of theirs is accepted or rejected."""
 
     events: EventBatch
     """The accepted ones, in offset order."""
     rejected: list[Rejected]
-    """The others, in offset order."""
+    """The others, in offset order. A message of many events that cannot be parsed counts as one."""
     next_offset: int
     """Offset after the last record."""
     future: I64
     """Offsets of accepted events that lie too far after the caller's `now_ms` and do not say when they were
     appended. A verdict of the wall clock: it takes effect only through a clock mark."""
+    future_ms: I64
+    """Their event times."""
+    origin: Callable[[int, int], Record]
+    """The record of an accepted event, by its offset and event id: of a message of many events that one alone."""

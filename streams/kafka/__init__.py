@@ -10,5 +10,6 @@ ingest        files into the interactions topic: start here
 outbox        sends events and dead letters and knows the fate of each
 pace          how fast events are sent
 offsets       where partitions begin and end
+registry      schemas of Avro and Protobuf events, and what each failure of their registry means
 lag           fetch, held and commit lag
 """

@@ -46,6 +46,7 @@ class Life:
     deaths: int = 0
     partition: Partition | None = None
     batches: BatchConfig = BATCHES
+    decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
 
     def core(self, cut: bytes | None, offset: int) -> PartitionCore:
         if cut is not None:
@@ -59,7 +60,7 @@ class Life:
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
-            decoder=EventDecoder(SCHEMA),
+            decoder=self.decoder,
         )
         report = PartitionReport(Silent(), 0)
         return Partition(

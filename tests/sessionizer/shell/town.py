@@ -19,6 +19,7 @@ from infra.clock import Clock, Deadline
 from sessionizer.worker_config import WorkerConfig
 from streams import wire
 from streams.clock_mark import ClockMark, MarkKind
+from streams.events.formats.config import FormatConfig
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.end_record import END_HEADER
@@ -36,6 +37,7 @@ class Town:
     topics: TopicsConfig
     directory: Path
     clock: Clock = field(default_factory=Clock)
+    format: FormatConfig = field(default_factory=FormatConfig)
     workers: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def build(self) -> None:
@@ -65,6 +67,7 @@ class Town:
         settings = {
             "kafka": asdict(self.kafka),
             "topics": asdict(self.topics),
+            "format": asdict(self.format),
             "worker": asdict(replace(config, **worker)),  # type: ignore[arg-type]  # the caller names fields of it
             "directory": str(self.directory / f"worker-{len(self.workers)}"),
             "exit_at_end": exit_at_end,

@@ -19,6 +19,7 @@ from infra.logging import configure
 from sessionizer.config import JoinConfig
 from sessionizer.job import Job, run
 from sessionizer.worker_config import WorkerConfig
+from streams.events.formats.config import FormatConfig
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 from streams.metrics import Silent
@@ -43,6 +44,7 @@ def main(settings: dict[str, object]) -> None:
         reporter=Silent(),
         now_ms=Clock().now_ms,
         log=log,
+        format=msgspec.convert(settings["format"], FormatConfig),
     )
     summary = run(job, directory=Path(str(settings["directory"])), exit_at_end=bool(settings["exit_at_end"]))
     sys.stdout.write(json.dumps(asdict(summary) | {"account": msgspec.to_builtins(summary.account)}) + "\n")
