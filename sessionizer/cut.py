@@ -1,13 +1,16 @@
 """Cuts as bytes: named numpy arrays and a JSON header, compressed.
 
-Owns the layout: zstd( npz with the member `header` (JSON as uint8) and one member an array ). No pickle: object
-arrays are refused on reading. Never knows what the arrays mean.
+Owns the layout: zstd( length of the index as 8 bytes, little-endian · index as JSON · the arrays' bytes, one after the
+other ). The index holds the header and the name, type and shape of each array. No pickle: arrays of objects are refused
+in both directions. Never knows what the arrays mean.
+
+(numpy's own files are not used: reading their headers goes through Python's parser, and in CPython 3.11 two threads in
+it at once can fail each other. Partitions recover in threads.)
 """
 
 from __future__ import annotations
 
-import io
-import zipfile
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,31 +25,72 @@ from streams.ikjt.jagged import Jagged
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-_HEADER: Final = "header"
 _LEVEL: Final = 1
 """Cuts are written every few seconds and read once in a crash."""
 _MAX_BYTES: Final = 8 << 30
+_LENGTH_BYTES: Final = 8
+
+
+class _Member(msgspec.Struct, frozen=True):
+    """One array."""
+
+    name: str
+    dtype: str | list[tuple[str, str]]
+    """As numpy spells it; for records the name and type of each field."""
+    shape: tuple[int, ...]
+
+
+class _Index(msgspec.Struct, frozen=True):
+    """What comes before the arrays."""
+
+    header: dict[str, Any]
+    members: list[_Member]
 
 
 def encode(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Header and arrays to bytes."""
-    buffer = io.BytesIO()
-    members = {_HEADER: np.frombuffer(msgspec.json.encode(header), np.uint8)} | arrays
-    np.savez(buffer, allow_pickle=False, **members)
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getbuffer())
+    members = [_Member(name, _spelled(array.dtype), array.shape) for name, array in arrays.items()]
+    index = msgspec.json.encode(_Index(dict(header), members))
+    body = b"".join(
+        [len(index).to_bytes(_LENGTH_BYTES, "little"), index]
+        + [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
+    )
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(body)
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], Arrays]:
-    """Bytes to header and arrays. Raises InvariantError if they are damaged."""
+    """Bytes to header and arrays of their own memory. Raises InvariantError if they are damaged."""
     try:
-        raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_BYTES)
-        with np.load(io.BytesIO(raw), allow_pickle=False) as members:
-            arrays = {name: members[name] for name in members.files}
-        return msgspec.json.decode(arrays.pop(_HEADER).tobytes()), arrays
-    except (zstandard.ZstdError, zipfile.BadZipFile, ValueError, KeyError, EOFError, msgspec.DecodeError) as error:
+        return _read(zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_BYTES))
+    except (zstandard.ZstdError, ValueError, TypeError, msgspec.MsgspecError) as error:
         raise InvariantError(
             f"a cut is damaged ({error}); recovery must use an older one, or read the topic from its start"
         ) from error
+
+
+def _read(body: bytes) -> tuple[dict[str, Any], Arrays]:
+    end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "little")
+    index = msgspec.json.decode(body[_LENGTH_BYTES:end], type=_Index)
+    arrays: Arrays = {}
+    for member in index.members:
+        dtype = np.dtype(member.dtype)
+        if dtype.hasobject or min(member.shape, default=0) < 0:
+            raise ValueError(f"{member.name} cannot be of type {dtype} and shape {member.shape}")
+        count = math.prod(member.shape)
+        array = np.frombuffer(body, dtype, count, end) if count else np.zeros(0, dtype)
+        arrays[member.name] = array.reshape(member.shape).copy()
+        end += array.nbytes
+    if end != len(body):
+        raise ValueError(f"it has {len(body)} bytes, its arrays end at {end}")
+    return index.header, arrays
+
+
+def _spelled(dtype: np.dtype[Any]) -> str | list[tuple[str, str]]:
+    if dtype.hasobject:
+        raise ValueError("arrays of objects cannot be in a cut")
+    if dtype.fields is None:
+        return dtype.str
+    return [(name, field.str) for name, (field, *_) in dtype.fields.items()]
 
 
 def prefixed(prefix: str, arrays: Arrays) -> Arrays:

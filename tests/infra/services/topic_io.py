@@ -6,9 +6,11 @@ Never: how recd itself produces or consumes.
 
 from __future__ import annotations
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
+from infra.clock import Clock, Deadline
 
 OLD_MS = 874_724_710_000
 """September 1997: the first rating of MovieLens-100K."""
@@ -42,7 +44,7 @@ def read_all(bootstrap: str, topic: str, count: int | None = None) -> list[tuple
     consumer = Consumer(settings)
     try:
         partition = TopicPartition(topic, 0, OFFSET_BEGINNING)
-        end = count or consumer.get_watermark_offsets(partition, timeout=30)[1]
+        end = count or _end_of(consumer, partition)
         consumer.assign([partition])
         found: list[tuple[int, int]] = []
         while len(found) < end:
@@ -54,3 +56,16 @@ def read_all(bootstrap: str, topic: str, count: int | None = None) -> list[tuple
         return found
     finally:
         consumer.close()
+
+
+def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
+    """The log's end. A broker that has just come back may answer before it leads its partitions again."""
+    clock = Clock()
+    deadline = Deadline.after(clock, 30_000)
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(partition, timeout=30)[1])
+        except KafkaException as error:
+            if not error.args[0].retriable() or deadline.passed:
+                raise
+            clock.sleep(100)
