@@ -47,7 +47,10 @@ class Jagged:
         return int(self.values.nbytes) + int(self.offsets.nbytes) + weights
 
     def row(self, r: int) -> npt.NDArray[Any]:
-        """Values of one row, a view."""
+        """Values of one row, a view. Negative rows count from the end. IndexError for a row that is not there."""
+        if not -self.num_rows <= r < self.num_rows:
+            raise IndexError(f"row {r} of {self.num_rows}")
+        r %= self.num_rows
         return self.values[self.offsets[r] : self.offsets[r + 1]]
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Jagged:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Final
 
 from streams.ikjt.transforms_lists import Ascending
@@ -87,6 +88,7 @@ class Truncate:
     last: int
 
     def __post_init__(self) -> None:
+        _check_whole("last", self.last)
         if not 1 <= self.last <= _MOST:
             raise ValueError(f"last = {self.last} must be at least 1")
 
@@ -151,10 +153,19 @@ Transform = Filter | Truncate | Missing | Elementwise
 
 
 def _check_id(name: str, identity: int) -> None:
+    _check_whole(name, identity)
     if not _LEAST <= identity <= _MOST:
         raise ValueError(f"{name} = {identity} must be an integer of 64 bits")
 
 
 def _check_rows(rows: int, least: int) -> None:
+    _check_whole("rows", rows)
     if not least <= rows <= _MOST:
         raise ValueError(f"rows = {rows} must be at least {least}")
+
+
+def _check_whole(name: str, value: object) -> None:
+    """An id or a count is never a float that happens to be near one, nor the string that an id was made of."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole:
+        raise ValueError(f"{name} = {value!r} must be an integer")

@@ -92,3 +92,11 @@ def test_rows_say_how_many_they_are_and_not_what_they_hold() -> None:
 def test_weights_of_more_than_one_number_a_value_are_refused() -> None:
     with pytest.raises(ValueError, match=r"a: weights must be one number a value, not of shape \(2, 1\)"):
         Jagged(np.zeros(2, np.int64), np.asarray([0, 2]), np.ones((2, 1), np.float32)).validate("a")
+
+
+def test_a_negative_row_counts_from_the_end_and_one_beyond_either_end_is_an_error() -> None:
+    rows = Jagged.from_lists([[1], [2, 3]])
+    assert (rows.row(-1).tolist(), rows.row(-2).tolist()) == ([2, 3], [1])
+    for beyond in (2, -3):
+        with pytest.raises(IndexError):
+            rows.row(beyond)

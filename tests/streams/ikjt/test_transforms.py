@@ -243,6 +243,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "boundary nan": lambda: Bucketize((float("nan"),)),
     "boundary 1e\\+300": lambda: Bucketize((1e300,)),
     "last = 0 must be at least 1": lambda: Truncate(0),
+    "last = 1.5 must be an integer": lambda: Truncate(1.5),  # type: ignore[arg-type]
+    "low = 0.5 must be an integer": lambda: Clip(0.5, 2),  # type: ignore[arg-type]
+    "rows = 2.5 must be an integer": lambda: Modulo(2.5),  # type: ignore[arg-type]
+    "the declared id = 'u' must be an integer": lambda: Missing("u"),  # type: ignore[arg-type]
+    "a filter's id = 1.5 must be an integer": lambda: Filter(drop=(1.5,)),  # type: ignore[arg-type]
     "the declared id = 9223372036854775808": lambda: Missing(2**63),
     "rows = 0 must be at least 1": lambda: Modulo(0),
     "rows = 1 must be at least 2": lambda: Direct(1),
