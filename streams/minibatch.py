@@ -7,6 +7,7 @@ Shape suffixes: B samples, T labels, K dense columns.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -100,7 +101,7 @@ class MiniBatch:
         keys = [key for group in self.groups for key in group.keys]
         dense = [name for group in self.groups for name in group.dense_names]
         for what, given in (("group", names), ("feature", keys), ("dense column", dense)):
-            twice = {name for name in given if given.count(name) > 1}
+            twice = {name for name, count in Counter(given).items() if count > 1}
             if twice:
                 raise ValueError(f"{what} {min(twice)} is there twice; names must be unique")
         for group in self.groups:

@@ -11,6 +11,7 @@ only:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -135,6 +136,6 @@ def whole(value: object, dtype: np.dtype[Any], where: str) -> int:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    twice = {name for name in names if names.count(name) > 1}
+    twice = {name for name, count in Counter(names).items() if count > 1}
     if twice:
         raise ValueError(f"{min(twice)} is there twice; in a record, features and dense columns need different names")

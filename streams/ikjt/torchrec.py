@@ -22,6 +22,7 @@ Shape suffixes: B samples, K keys, U distinct rows of a group, V values.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -208,7 +209,7 @@ def _num_samples(groups: Sequence[Group]) -> int:
     if not groups:
         raise ValueError("no feature groups: a KeyedJaggedTensor needs at least one key")
     keys = [key for group in groups for key in group.keys]
-    twice = {key for key in keys if keys.count(key) > 1}
+    twice = {key for key, count in Counter(keys).items() if count > 1}
     if twice:
         raise ValueError(f"key {min(twice)} is in two groups; a KeyedJaggedTensor would keep only one of them")
     num_samples = {group.group: group.num_samples for group in groups}

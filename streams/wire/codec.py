@@ -9,6 +9,8 @@ of `MiniBatch.validate`, most of it proved while decoding. Every failure is a Wi
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -50,6 +52,13 @@ def encode(batch: MiniBatch, *, level: int = 3, dictionary: bytes | None = None)
     """
     batch.validate()
     check_windows(batch.groups)
+    try:
+        return _encoded(batch, level, dictionary)
+    except struct.error as error:
+        raise ValueError(f"a name, a number of columns or a position is beyond the format: {error}") from error
+
+
+def _encoded(batch: MiniBatch, level: int, dictionary: bytes | None) -> bytes:
     compressor = zstandard.ZstdCompressor(level=level)
     body, sections, size_of_table = _write_body(batch, compressor)
     if dictionary is not None:
@@ -233,5 +242,5 @@ def _matrix(header: Header, sections: Sections, kind: Kind) -> Array:
 
 def _refuse_repeated(what: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
-        twice = min(name for name in names if names.count(name) > 1)
+        twice = min(name for name, count in Counter(names).items() if count > 1)
         raise WireError(f"{what} {twice} is there twice; names must be unique")

@@ -313,3 +313,14 @@ def test_a_batch_above_the_limit_is_refused_before_it_is_compressed() -> None:
     batch = replace(fixed_batch(), groups=(replace(one, inverse=np.zeros(5, dtype=np.int32)),))
     with pytest.raises(ValueError, match="above the limit of the format; make smaller batches"):
         encode(batch)
+
+
+def test_what_the_format_has_no_room_for_is_a_value_error() -> None:
+    batch = fixed_batch()
+    for too_much in (
+        replace(batch, watermark_ms=1 << 63),
+        replace(batch, labels=np.zeros((len(batch), 70_000), np.float32)),
+        replace(batch, groups=(deduplicate("g", {"k" * 70_000: Jagged.from_lists([[1]] * len(batch))}),)),
+    ):
+        with pytest.raises(ValueError, match="beyond the format"):
+            encode(too_much)
