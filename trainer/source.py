@@ -30,11 +30,11 @@ _LOG = structlog.get_logger(__name__)
 _STOP_S: Final = 10.0
 _HOPELESS: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic or partition is gone; restore it, then start again",
-    KafkaError._UNKNOWN_TOPIC: "the topic is gone; restore it, then start again",  # noqa: SLF001  (librdkafka's own)
-    KafkaError._UNKNOWN_PARTITION: "the partition is gone; restore the topic, then start again",  # noqa: SLF001
+    KafkaError._UNKNOWN_TOPIC: "the topic is gone; restore it, then start again",  # noqa: SLF001  (librdkafka's name)  (librdkafka's own)
+    KafkaError._UNKNOWN_PARTITION: "the partition is gone; restore the topic, then start again",  # noqa: SLF001  (librdkafka's name)
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "reading is not allowed; grant READ on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "the group is not allowed; grant READ on it or change source.group",
-    KafkaError._AUTO_OFFSET_RESET: (  # noqa: SLF001
+    KafkaError._AUTO_OFFSET_RESET: (  # noqa: SLF001  (the same)
         "the offset is out of range: retention removed it or the topic was recreated while running. Nothing is reset; "
         "rebuild the mini-batches by replay, or give a new lineage its own checkpoint.directory"
     ),

@@ -73,7 +73,7 @@ class FbgemmTables(_Arena):
         return output_ND
 
     def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
-        output_ND.backward(grad_ND)  # type: ignore[no-untyped-call]
+        output_ND.backward(grad_ND)  # type: ignore[no-untyped-call]  # torch ships backward without types
 
     def set_learning_rate(self, rate: float) -> None:
         self._batched.set_learning_rate(rate)

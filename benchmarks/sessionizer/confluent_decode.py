@@ -17,6 +17,7 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from benchmarks.sessionizer import setup
+from benchmarks.sessionizer.by_event import View
 from benchmarks.sessionizer.stream import LISTS, Law
 from streams.events.decode import EventDecoder
 from streams.events.fields import Fields
@@ -35,25 +36,12 @@ class _Record(NamedTuple):
     headers: Sequence[tuple[str, bytes]]
 
 
-class _Everything(msgspec.Struct, gc=False):
-    """All fields of a message of the stream."""
+class _Everything(View, gc=False):
+    """All fields of a message of the stream, the long lists too."""
 
-    type: str
-    id: int
-    user: int
-    at: int
-    item: int = 0
-    category: int = 0
-    shop: int = 0
-    city: int = 0
-    device: int = 0
-    page: int = 0
-    hour: int = 0
-    price: float = 0.0
-    of: int = 0
-    liked: list[int] = []
-    seen: list[int] = []
-    bought: list[int] = []
+    liked: list[int] = msgspec.field(default_factory=list)
+    seen: list[int] = msgspec.field(default_factory=list)
+    bought: list[int] = msgspec.field(default_factory=list)
 
 
 def decoder(decode: str, law: Law) -> Callable[[Sequence[Any]], object]:

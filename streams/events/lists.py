@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -91,8 +91,10 @@ def row_of_values(values: tuple[Scalar, ...] | str | None, *, required: bool) ->
         return missing_list(required=required)
     if isinstance(values, str):
         raise PoisonError(Reason.WRONG_TYPE, f"not a list of ids: {values}")
-    if set(map(type, values)) <= {int} and (not values or (min(values) > NO_ID and max(values) < 1 << 63)):  # type: ignore[type-var,operator]
-        return values  # type: ignore[return-value]
+    if set(map(type, values)) <= {int}:
+        integers = cast("tuple[int, ...]", values)
+        if not integers or (min(integers) > NO_ID and max(integers) < 1 << 63):
+            return integers
     return [feature_id(value) for value in values]
 
 
