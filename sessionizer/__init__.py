@@ -7,6 +7,8 @@ effects        what the core orders its shell to do
 account        what became of every event
 hash_table     open addressing over 64-bit keys, for compiled kernels
 arrivals       lateness, duplicates, and back into event-time order
+merge          the inputs of a join task as one sequence
+erasures       when a tombstone takes effect
 rows           held events under small integer names
 history        each user's last items, point in time
 join           outcomes to the impressions they belong to

@@ -4,8 +4,8 @@ Owns the order of the steps and the account. Decides everything; performs nothin
 the same effects, whatever the poll boundaries, and a core restored from a cut goes on as if it had never stopped.
 No clock, no randomness, no Kafka.
 
-One event walks: arrivals (late? duplicate? whose turn?) → windower (which session? what history?) → packer (which
-batch?).
+One event walks: arrivals (late? duplicate?) → merge (whose turn, of both inputs?) → windower (which session? what
+history?) → packer (which batch?).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import numpy.typing as npt
 
 from sessionizer import cut
 from sessionizer.account import Account
-from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
+from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, MAX_MS, REPLACING, Admitted
 from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
+from sessionizer.erasures import Erasures
 from sessionizer.history import Histories
 from sessionizer.join import Joins
+from sessionizer.merge import Merge
 from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
@@ -35,15 +37,18 @@ from streams.errors import ConfigError, InvariantError
 from streams.events.event import EventBatch
 from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
+from streams.inputs import Input, Position
 from streams.minibatch import MiniBatch
 
 ALGORITHM: Final = 3
 """Raised whenever the same events would give other batches."""
 _CUT_VERSION: Final = 2
+_CUT_VERSION_OF_TWO: Final = 3
+"""Of a partition with outcomes in a topic of their own."""
 
 
 class PartitionCore:
-    """Sessions and batches of one partition of the interactions topic."""
+    """Sessions and batches of one partition of the interactions topic, and of the outcomes' if they have one."""
 
     def __init__(
         self,
@@ -52,67 +57,101 @@ class PartitionCore:
         batches: BatchConfig,
         partition: int,
         joins: JoinConfig | None = None,
+        *,
+        with_outcomes: bool = False,
     ) -> None:
         joins = joins or JoinConfig()
         self.partition = partition
         self.account = Account()
-        self.next_offset = 0
+        self.position = Position()
         self.epoch = 0
-        self.fingerprint = fingerprint(schema, sessions, batches, joins)
+        self.fingerprint = fingerprint(schema, sessions, batches, joins, with_outcomes=with_outcomes)
         self._schema = schema
         self._sampling = joins
         self._fresh_parts = batches.fresh == "parts"
         self._rows = Rows(schema)
-        self._arrivals = Arrivals(sessions)
+        self._merge = Merge(sessions, with_outcomes=with_outcomes)
+        self._erasures = Erasures()
         self._histories = Histories(schema.histories)
         self._joins = Joins(joins, schema.labels)
         self._windower = Windower(sessions, self._histories, self._joins)
         self._packer = Packer(schema, partition, batches)
 
-    def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
-        """Events of one poll in offset order; `rejected` more records of it could not be used."""
-        self._expect_advance(next_offset)
+    def feed(
+        self, events: EventBatch, *, rejected: int, next_offset: int, source: Input = Input.INTERACTIONS
+    ) -> list[Effect]:
+        """Events of one poll of one input in offset order; `rejected` more records of it could not be used.
+
+        Tombstones may only be among the interactions.
+        """
+        self._expect_advance(source, next_offset)
         self.account.events += len(events) + rejected
         self.account.dead_lettered += rejected
         effects: list[Effect] = []
         start = 0
         erasing = events.kind == EventKind.TOMBSTONE
         for first, last in _runs(erasing):
-            effects += self._take(_between(events, start, first))
-            self._erase(np.unique(events.user[first:last]))
+            effects += self._take(_between(events, start, first), source)
+            self._erase_later(np.unique(events.user[first:last]))
+            effects += self._catch_up()
             self.account.tombstones += last - first
             start = last
-        effects += self._take(_between(events, start, len(events)))
-        self.next_offset = next_offset
+        effects += self._take(_between(events, start, len(events)), source)
+        self.position = self.position.moved(source, next_offset)
         self._balance()
         return effects
 
-    def _take(self, events: EventBatch) -> list[Effect]:
+    def _take(self, events: EventBatch, source: Input) -> list[Effect]:
         """Events none of which erases a user."""
         if not len(events):
             return []
         effects: list[Effect] = []
-        admitted = self._admit(events)
+        admitted = self._admit(events, source)
         late = admitted.verdict == LATE
         if late.any():
             effects.append(ReportLate(self.partition, events.offset[late], admitted.late_by_ms[late]))
-        closings = self._windower.advance(admitted.released, self._rows, self._arrivals.watermark_ms)
-        return effects + self._emit(self._pack(closings))
+        return effects + self._catch_up()
+
+    def _catch_up(self) -> list[Effect]:
+        """Event time reaches the watermark; erasures act on the way, each at its own moment."""
+        watermark_ms = self.watermark_ms
+        effects = self._erase_until(watermark_ms)
+        return effects + self._emit(
+            self._pack(self._windower.advance(self._rows_before(watermark_ms), self._rows, watermark_ms))
+        )
+
+    def _erase_until(self, reached_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        while (at_ms := self._erasures.next_ms(reached_ms)) is not None:
+            closings = self._windower.advance(self._rows_before(at_ms), self._rows, at_ms)
+            effects += self._emit(self._pack(closings))
+            self._erase(self._erasures.take(at_ms), at_ms)
+        return effects
+
+    def _rows_before(self, before_ms: int) -> npt.NDArray[np.int32]:
+        """Rows whose turn it is, without outcomes of users that were erased after them."""
+        rows, outcomes = self._merge.take(before_ms, self._rows.keys)
+        erased = outcomes[self._erasures.hits(outcomes, self._rows.keys, before_ms)]
+        if len(erased):
+            rows = rows[~np.isin(rows, erased)]
+            self._rows.free(erased)
+        return rows
 
     def apply(self, mark: ClockMark) -> list[Effect]:
         """A decision of the wall clock whose turn it is."""
-        if mark.partition != self.partition or mark.after_offset != self.next_offset:
-            raise InvariantError(f"{mark} was applied to partition {self.partition} at offset {self.next_offset}")
+        if mark.partition != self.partition or mark.after != self.position:
+            raise InvariantError(f"{mark} was applied to partition {self.partition} at {self.position}")
         match mark.kind:
             case MarkKind.IDLE:
-                released = self._arrivals.advance(mark.value_ms)
-                closings = self._windower.advance(released, self._rows, self._arrivals.watermark_ms)
-                effects = self._emit(self._pack(closings))
+                self._merge.advance(mark.input, mark.value_ms)
+                effects = self._catch_up()
                 # Silence fills no batch: what waits for company alone would wait for ever.
                 return effects if len(self._rows) else effects + self._emit(self._packer.flush())
             case MarkKind.END:
-                closings = self._windower.end_epoch(self._arrivals.end_epoch(), self._rows)
-                ended = self._emit(self._pack(closings) + self._packer.flush())
+                self._merge.end_epoch()
+                ended = self._erase_until(MAX_MS)
+                closings = self._windower.end_epoch(self._rows_before(MAX_MS), self._rows)
+                ended += self._emit(self._pack(closings) + self._packer.flush())
                 self.epoch += 1
                 self._balance()
                 return [*ended, EndReached(self.partition, self.epoch - 1, self.next_offset)]
@@ -123,9 +162,9 @@ class PartitionCore:
             case MarkKind.FUTURE:
                 return []  # The shell rejects the record itself; `feed` counts it.
 
-    def _admit(self, events: EventBatch) -> Admitted:
+    def _admit(self, events: EventBatch, source: Input) -> Admitted:
         names = self._rows.reserve(len(events))
-        admitted = self._arrivals.admit(events.event_time_ms, events.event_id, events.content_hash, names)
+        admitted = self._merge.admit(source, events, names)
         kept = (admitted.verdict == ACCEPTED) | (admitted.verdict == REPLACING)
         self._rows.add(events if kept.all() else events.take(np.flatnonzero(kept)), names[kept])
         self._rows.give_back(names[~kept])
@@ -141,19 +180,34 @@ class PartitionCore:
     def _send_ripe(self) -> list[MiniBatch]:
         if not self._fresh_parts:
             return []
-        return self._pack(self._windower.send_ripe(self._rows, self._arrivals.watermark_ms))
+        return self._pack(self._windower.send_ripe(self._rows, self.watermark_ms))
 
-    def _erase(self, users: npt.NDArray[np.int64]) -> None:
-        """Forget these users and everything of theirs that has not been emitted."""
+    def _erase_later(self, users: npt.NDArray[np.int64]) -> None:
+        """Forget what has not been released of these users' interactions; the rest when event time is there."""
+        arrivals = self._merge.arrivals[Input.INTERACTIONS]
+        waiting = arrivals.waiting_rows
+        theirs = waiting[np.isin(self._rows.keys["user"][waiting], users)]
+        arrivals.erase(self._marked(theirs))
+        self._forget(theirs)
+        self._erasures.add(users, arrivals.watermark_ms, arrivals.max_time_ms)
+
+    def _erase(self, users: npt.NDArray[np.int64], before_ms: int) -> None:
+        """Forget these users and everything of theirs before this time that has not been emitted."""
         live = self._rows.live
-        theirs = live[np.isin(self._rows.keys["user"][live], users)]
+        keys = self._rows.keys[live]
+        theirs = live[np.isin(keys["user"], users) & (keys["time"] < before_ms)]
+        self._windower.erase(users, self._marked(theirs))
+        self._forget(theirs)
+        self.account.erased += self._packer.erase(users)
+
+    def _marked(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         marked = np.zeros(len(self._rows.keys), np.bool_)
-        marked[theirs] = True
-        self._arrivals.erase(marked)
-        self._windower.erase(users, marked)
-        samples = np.count_nonzero(self._rows.keys["kind"][theirs] != EventKind.OUTCOME)
-        self._rows.free(theirs)
-        self.account.erased += int(samples) + self._packer.erase(users)
+        marked[rows] = True
+        return marked
+
+    def _forget(self, rows: npt.NDArray[np.int32]) -> None:
+        self.account.erased += int(np.count_nonzero(self._rows.keys["kind"][rows] != EventKind.OUTCOME))
+        self._rows.free(rows)
 
     def _pack(self, closings: npt.NDArray[np.void]) -> list[MiniBatch]:
         if not len(closings):
@@ -200,12 +254,17 @@ class PartitionCore:
         self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
         self.account.outcomes += by * int(np.count_nonzero(kinds == EventKind.OUTCOME))
 
-    def _expect_advance(self, next_offset: int) -> None:
-        if next_offset < self.next_offset:
+    def _expect_advance(self, source: Input, next_offset: int) -> None:
+        if next_offset < self.position[source]:
             raise InvariantError(
-                f"partition {self.partition} was read up to {self.next_offset}, now records before {next_offset} came; "
-                "positions must come from the cut"
+                f"partition {self.partition} of the {source.name.lower()} was read up to {self.position[source]}, now "
+                f"records before {next_offset} came; positions must come from the cut"
             )
+
+    @property
+    def next_offset(self) -> int:
+        """Next offset of the interactions."""
+        return self.position.interactions
 
     @property
     def next_sequence(self) -> int:
@@ -214,13 +273,16 @@ class PartitionCore:
 
     @property
     def watermark_ms(self) -> int:
-        """Event time up to which (exclusive) the partition is complete."""
-        return self._arrivals.watermark_ms
+        """Event time up to which (exclusive) the partition is complete: the smaller one of its inputs'."""
+        return self._merge.watermark_ms
 
-    @property
-    def max_time_ms(self) -> int:
-        """Latest event time of this epoch."""
-        return self._arrivals.max_time_ms
+    def watermark_of(self, source: Input) -> int:
+        """Event time up to which (exclusive) one input is complete."""
+        return self._merge.arrivals[source].watermark_ms
+
+    def max_time_of(self, source: Input) -> int:
+        """Latest event time of one input in this epoch; MIN_MS before the first event."""
+        return self._merge.arrivals[source].max_time_ms
 
     @property
     def held(self) -> int:
@@ -262,18 +324,21 @@ class PartitionCore:
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
         held, pending = self._rows.held, self._packer.pending
+        two = len(self._merge.arrivals) > 1
         header = {
-            "version": _CUT_VERSION,
+            "version": _CUT_VERSION_OF_TWO if two else _CUT_VERSION,
             "fingerprint": self.fingerprint,
             "partition": self.partition,
-            "next_offset": self.next_offset,
+            "next_offset": self.position.interactions,
+            "next_outcome": self.position.outcomes,
             "next_sequence": self._packer.next_sequence,
             "epoch": self.epoch,
             "account": msgspec.to_builtins(self.account),
             "held": len(self._rows) + len(self._packer),
             "histories": self._histories.fingerprint,
         }
-        arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
+        arrays = self._merge.arrays() | cut.prefixed("rows", self._rows.arrays())
+        arrays |= cut.prefixed("erasures", self._erasures.arrays())
         arrays |= cut.prefixed("windower", self._windower.arrays()) | cut.prefixed("joins", self._joins.arrays())
         arrays |= cut.prefixed("histories", self._histories.arrays())
         if held is not None:
@@ -290,6 +355,8 @@ class PartitionCore:
         batches: BatchConfig,
         data: bytes,
         joins: JoinConfig | None = None,
+        *,
+        with_outcomes: bool = False,
     ) -> Self:
         """A core as it was when `cut` was called.
 
@@ -298,12 +365,13 @@ class PartitionCore:
         ConfigError.
         """
         header, arrays = cut.decode(data)
-        core = cls(schema, sessions, batches, header["partition"], joins)
+        core = cls(schema, sessions, batches, header["partition"], joins, with_outcomes=with_outcomes)
         core._check(header)
-        core.next_offset, core.epoch = header["next_offset"], header["epoch"]
+        core.position, core.epoch = Position(header["next_offset"], header.get("next_outcome", 0)), header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
         core._packer.next_sequence = header["next_sequence"]
-        core._arrivals.restore(cut.under("arrivals", arrays))
+        core._merge.restore(arrays)
+        core._erasures.restore(cut.under("erasures", arrays))
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))
             core._histories.restore(cut.under("histories", arrays))
@@ -315,16 +383,16 @@ class PartitionCore:
         return core
 
     def _check(self, header: dict[str, Any]) -> None:
-        if header["version"] != _CUT_VERSION:
+        if header["version"] not in {_CUT_VERSION, _CUT_VERSION_OF_TWO}:
             raise ConfigError(
-                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that "
-                "wrote it, or choose another worker.app and mini-batch topic"
+                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION} and {_CUT_VERSION_OF_TWO}; "
+                "start the version that wrote it, or choose another worker.app and mini-batch topic"
             )
         if header["fingerprint"] != self.fingerprint and header["held"]:
             raise ConfigError(
                 f"partition {self.partition} holds {header['held']} events under another configuration of event, "
-                "labels, features, histories, groups, session or batch; restore the old one, drain with an end mark "
-                "(`recd ingest --end`), then change it"
+                "labels, features, histories, groups, session, join, batch or topics.outcomes; restore the old one, "
+                "drain with an end mark (`recd ingest --end`), then change it"
             )
 
 
@@ -338,9 +406,10 @@ def _between(events: EventBatch, start: int, end: int) -> EventBatch:
     return events if (start, end) == (0, len(events)) else events.take(np.arange(start, end))
 
 
-def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig) -> int:
+def fingerprint(
+    schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig, *, with_outcomes: bool
+) -> int:
     """64 bits that change whenever the same events could give other batches."""
-    text = json.dumps(
-        [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)], sort_keys=True
-    )
+    told = [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)]
+    text = json.dumps([*told, "outcomes in a topic of their own"] if with_outcomes else told, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
