@@ -37,9 +37,9 @@ from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
 from streams.minibatch import MiniBatch
 
-ALGORITHM: Final = 3
+ALGORITHM: Final = 4
 """Raised whenever the same events would give other batches."""
-_CUT_VERSION: Final = 2
+_CUT_VERSION: Final = 3
 
 
 class PartitionCore:
