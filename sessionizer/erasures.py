@@ -38,6 +38,11 @@ class Erasures:
         more["at_ms"], more["through_ms"], more["user"] = at_ms, through_ms, users
         self._due = np.concatenate([self._due, more])
 
+    @property
+    def users(self) -> I64:
+        """Users that are still to be erased."""
+        return np.unique(self._due["user"])
+
     def next_ms(self, reached_ms: int) -> int | None:
         """When the next one acts, if the task has reached it."""
         return int(self._due[0]["at_ms"]) if len(self._due) and self._due[0]["at_ms"] <= reached_ms else None

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect
+from state.profiles import decode
+from state.store import MISSING
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.schema import EventKind
@@ -195,7 +197,8 @@ ALL = (MarkKind.IDLE, MarkKind.FRESH, MarkKind.END)
 
 @given(
     both, configs, joins_of_any_kind, decisions(ALL), interleavings,
-    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3)), min_size=1, max_size=4), st.sampled_from(["whole", "parts"]),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3)), min_size=1, max_size=4),
+    st.sampled_from(["whole", "parts"]),
 )  # fmt: skip
 def test_no_interleaving_and_no_restoring_changes_anything_with_caps_marks_and_erasures(
     inputs: tuple[list[Ev], list[Ev]], config: SessionConfig, joins: JoinConfig, marks: list[Decision],
@@ -310,3 +313,18 @@ def test_records_of_an_input_that_were_read_already_are_refused_by_its_name() ->
     feed(core, OUTCOMES, [said(1000, 1, of=1), said(1001, 2, of=1)])
     with pytest.raises(InvariantError, match="of the outcomes was read up to 2"):
         core.feed(columns([]), rejected=0, next_offset=1, source=OUTCOMES)
+
+
+def test_a_user_whose_erasure_is_still_to_act_stays_in_memory_and_in_the_cut() -> None:
+    outside = ProfilesConfig(store="redis", max_users_in_memory=1)
+    core = PartitionCore(SCHEMA, WIDE, BatchConfig(), 0, JoinConfig(window_ms=5), outside, with_outcomes=True)
+    first = columns([Ev(1000, 1, 7, item=5, label=1), Ev(1000, 2, 8, item=5, label=1)])
+    core.load(decode(core.unknown(first), [MISSING, MISSING], 0, 1))
+    core.feed(first, rejected=0, next_offset=2)
+    core.feed(columns([said(1500, 9, of=1)]), rejected=0, next_offset=1, source=OUTCOMES)
+    gone = columns([Ev(0, 900, 7, kind=EventKind.TOMBSTONE)], 2)
+    core.feed(columns([Ev(2000, 3, 8, item=5, label=1)], 2), rejected=0, next_offset=3)
+    core.feed(dataclasses.replace(gone, offset=gone.offset + 1), rejected=0, next_offset=4)
+    core.changed_profiles()
+    core.evict()
+    assert core.unknown(first).tolist() == []
