@@ -23,6 +23,7 @@ core           events and marks in, effects out
 cut            snapshots of a core as bytes
 compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
+backlog        decoded polls of an input that wait
 progress       what a partition has made visible, as bytes
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics

@@ -270,6 +270,15 @@ class PartitionCore:
         return self._intake.merge.arrivals[source].max_time_ms
 
     @property
+    def has_outcomes(self) -> bool:
+        """Whether it reads outcomes of their own topic."""
+        return len(self._intake.merge.arrivals) > 1
+
+    def num_early(self, source: Input) -> int:
+        """Events of one input that wait for the other one only."""
+        return self._intake.merge.num_early(source)
+
+    @property
     def held(self) -> int:
         """Samples accepted but not in an emitted batch."""
         return len(self._rows) - self._rows.num_outcomes + len(self._packer)
@@ -314,9 +323,8 @@ class PartitionCore:
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
         held, pending = self._rows.held, self._packer.pending
-        two = len(self._intake.merge.arrivals) > 1
         header = {
-            "version": VERSION_OF_TWO if two else VERSION,
+            "version": VERSION_OF_TWO if self.has_outcomes else VERSION,
             "fingerprint": self.fingerprint,
             "partition": self.partition,
             "next_offset": self.position.interactions,

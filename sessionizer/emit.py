@@ -111,7 +111,12 @@ class PlainOutlet:
             self._ask(lambda: self._producer.flush(0))
 
     def _send_progress(self, progress: Progress) -> None:
-        named = msgspec.structs.replace(progress, source=self._topics.interactions)
+        outcomes = self._topics.outcomes
+        named = msgspec.structs.replace(
+            progress,
+            source=self._topics.interactions,
+            outcomes=msgspec.UNSET if outcomes is None else outcomes,
+        )
         self._send(self._topics.cuts, named.encode(), key=progress_key(self._partition))
 
     def _committed(self) -> int:

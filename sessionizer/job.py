@@ -22,7 +22,7 @@ from sessionizer.account import Account
 from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
-from sessionizer.faust_seam import build_app, run_worker
+from sessionizer.faust_seam import Lane, build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
 from sessionizer.recovery import KafkaJournal
@@ -32,9 +32,10 @@ from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
+from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
 from streams.events.record import Record
 from streams.events.schema import EventSchema
-from streams.inputs import Position
+from streams.inputs import Input, Position
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
@@ -77,7 +78,8 @@ class Job:
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
-            decoder=EventDecoder(self.schema, choose(self.format, self.schema, lambda: Registry(self.format))),
+            decoder=self._decoder(self.schema),
+            outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
@@ -90,11 +92,16 @@ class Job:
             fresh_ms=self.batch.fresh_ms,
         )
 
-    def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
-        if cut is not None:
-            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join)
-        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join)
-        core.position = Position(offset)
+    def _decoder(self, schema: EventSchema) -> EventDecoder:
+        return EventDecoder(schema, choose(self.format, schema, lambda: Registry(self.format)))
+
+    def _core(self, partition: int, cut: bytes | None, start: Position) -> PartitionCore:
+        two = self.topics.outcomes is not None
+        if cut is None:
+            core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, with_outcomes=two)
+        else:
+            core = PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, with_outcomes=two)
+        core.position = start
         return core
 
 
@@ -102,7 +109,7 @@ class Job:
 class State:
     """What the event loop may know of a partition, replaced as a whole by the partition's thread."""
 
-    committed_offset: int = 0
+    committed: Position = field(default_factory=Position)
     ended: bool = False
     """Whether an end mark was the last thing that happened, and no record is known to follow it."""
     held: int = 0
@@ -118,36 +125,42 @@ class PartitionThread:
         self.failure: BaseException | None = None
         self.fenced_ms = -1
         """When another worker was found to own the partition; -1: not."""
-        self.lag: int | None = None
-        """Records of the topic that were not handed over yet, once known."""
         self._job = job
-        self._inbox: deque[Sequence[Record]] = deque()
-        self._queued = 0
-        self._start: int | None = None
+        self._inputs = tuple(Input)[: len(job.topics.inputs)]
+        self.lags: dict[Input, int] = {}
+        """Records of each input that were not handed over yet, once known."""
+        self._inbox: deque[tuple[Input, Sequence[Record]]] = deque()
+        self._queued = dict.fromkeys(Input, 0)
+        self._start: Position | None = None
         self._started = False
+        self._readable = frozenset(self._inputs)
+        """Inputs that need not wait for the other one."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
-    def take_start(self) -> int | None:
-        """The offset to read from, once after each recovery."""
+    def take_start(self) -> dict[Lane, int]:
+        """The offsets to read from, once after each recovery."""
         with self._changed:
             start, self._start = self._start, None
             self._started = self._started or start is not None
-            return start
+            return {} if start is None else {(source, self.partition): start[source] for source in self._inputs}
 
     @property
-    def wants(self) -> bool:
-        """Whether more records may come."""
-        return self._started and self._start is None and self._queued < self._job.worker.max_queue_records
+    def wants(self) -> set[Lane]:
+        """Of which inputs more records may come."""
+        if not self._started or self._start is not None:
+            return set()
+        most = self._job.worker.max_queue_records
+        return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
-    def put(self, records: Sequence[Record]) -> None:
+    def put(self, source: Input, records: Sequence[Record]) -> None:
         """Queue records; ignored while the partition is recovering."""
         with self._changed:
             if self._started and self._start is None:
-                self._inbox.append(records)
-                self._queued += len(records)
+                self._inbox.append((source, records))
+                self._queued[source] += len(records)
                 self._changed.notify()
 
     def stop(self) -> None:
@@ -184,14 +197,17 @@ class PartitionThread:
         try:
             with self._changed:
                 self._inbox.clear()
-                self._queued = 0
-                self.lag = None
-                self._start = partition.start_offset
+                self._queued = dict.fromkeys(Input, 0)
+                self.lags = {}
+                self._readable = frozenset(self._inputs)
+                self._start = partition.start
                 self._started = False
             while not self._stopping:
-                records = self._next()
-                if records:
-                    partition.feed(records)
+                found = self._next()
+                if found is not None:
+                    source, records = found
+                    partition.feed(records, source)
+                    self._count(partition, source, len(records))
                 partition.tick(caught_up=self._caught_up())
                 self._publish(partition)
             partition.finish()
@@ -199,25 +215,28 @@ class PartitionThread:
         finally:
             partition.close()
 
-    def _next(self) -> Sequence[Record]:
+    def _next(self) -> tuple[Input, Sequence[Record]] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
-            if not self._inbox or self._stopping:
-                return ()
-            records = self._inbox.popleft()
-            self._queued -= len(records)
-            return records
+            return None if not self._inbox or self._stopping else self._inbox.popleft()
 
-    def _caught_up(self) -> bool:
-        """Whether every record of the topic, as far as is known, has been fed."""
-        return self.lag == 0 and not self._inbox
+    def _count(self, partition: Partition, source: Input, num_taken: int) -> None:
+        """What a partition cannot feed yet, because it waits for its other input, is still queued."""
+        with self._changed:
+            self._queued[source] = max(self._queued[source] - num_taken, partition.num_queued(source))
+
+    def _caught_up(self) -> frozenset[Input]:
+        """Inputs of which every record, as far as is known, has been handed over."""
+        waiting = {source for source, _ in self._inbox}
+        return frozenset(source for source in self._inputs if self.lags.get(source) == 0 and source not in waiting)
 
     def _publish(self, partition: Partition) -> None:
-        core = partition.core
-        ended = partition.ended and self._caught_up()
-        self.state = State(partition.committed_offset, ended, core.held, Account() + core.account)
-        if self.lag is not None:
-            partition.report.fetch_lag(self.lag + self._queued)
+        core, caught_up = partition.core, self._caught_up()
+        ended = partition.ended and len(caught_up) == len(self._inputs)
+        self.state = State(partition.committed, ended, core.held, Account() + core.account)
+        self._readable = frozenset(s for s in self._inputs if partition.may_read(s, caught_up=caught_up))
+        for source in self.lags:
+            partition.report.fetch_lag(source, self.lags[source] + self._queued[source])
 
 
 class Fleet:
@@ -257,24 +276,32 @@ class Fleet:
                 # Its transaction stays open until the next owner aborts it; nothing is lost, it is only made again.
                 self._job.log("partition was not finished in time", {"partition": thread.partition})
 
-    def starts(self) -> dict[int, int]:
-        found = {partition: thread.take_start() for partition, thread in self._threads.items()}
-        return {partition: offset for partition, offset in found.items() if offset is not None}
+    def torn(self, partitions: set[int]) -> None:
+        self.failure = self.failure or ConfigError(
+            f"partitions {sorted(partitions)} of {' and '.join(self._job.topics.inputs)} were given to different "
+            f"workers of group {self._job.worker.app}: they do not all read both topics. Stop all of them, then start "
+            "them with the same configuration"
+        )
 
-    def wants(self) -> set[int]:
-        return {partition for partition, thread in self._threads.items() if thread.wants}
+    def starts(self) -> dict[Lane, int]:
+        return {lane: offset for thread in self._threads.values() for lane, offset in thread.take_start().items()}
 
-    def take(self, partition: int, records: Sequence[Record]) -> None:
-        self._threads[partition].put(records)
+    def wants(self) -> set[Lane]:
+        return {lane for thread in self._threads.values() for lane in thread.wants}
 
-    def caught_up(self, lags: Mapping[int, int]) -> None:
-        for partition, lag in lags.items():
+    def take(self, lane: Lane, records: Sequence[Record]) -> None:
+        source, partition = lane
+        self._threads[partition].put(source, records)
+
+    def caught_up(self, lags: Mapping[Lane, int]) -> None:
+        for (source, partition), lag in lags.items():
             if partition in self._threads:
-                self._threads[partition].lag = lag
+                self._threads[partition].lags[source] = lag
 
-    def finished(self) -> Mapping[int, int]:
+    def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
-        return {partition: state.committed_offset for partition, state in states.items()}
+        inputs = tuple(Input)[: len(self._job.topics.inputs)]
+        return {(source, p): state.committed[source] for p, state in states.items() for source in inputs}
 
     def commit_failed(self, error: Exception) -> None:
         self._job.reporter.count("recd_commit_failures_total")
@@ -343,7 +370,7 @@ def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int =
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
     _collect_rarely()
     fleet = Fleet(job, exit_at_end=exit_at_end)
-    app = build_app(fleet, job.kafka, job.topics.interactions, job.worker, directory=directory, web_port=web_port)
+    app = build_app(fleet, job.kafka, job.topics.inputs, job.worker, directory=directory, web_port=web_port)
     interrupted = run_worker(app)
     if fleet.failure is not None:
         raise fleet.failure

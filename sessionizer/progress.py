@@ -19,10 +19,14 @@ from typing import Final
 
 import google_crc32c
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streams.errors import InvariantError
+from streams.inputs import Position
 
 VERSION: Final = 1
+VERSION_OF_TWO: Final = 2
+"""Where outcomes have a topic of their own. What is unset there is as before."""
 _NUMBER_BYTES: Final = 8
 
 
@@ -44,6 +48,20 @@ class CutRef(msgspec.Struct, frozen=True, kw_only=True):
     """Clock offsets of the marks that have taken effect at exactly `next_offset`."""
     ended_at: int = -1
     """Offset at which the last end mark took effect; -1: none has."""
+    next_outcome: int | UnsetType = UNSET
+    """As `next_offset`, of the outcomes where they have a topic of their own."""
+    ended_outcome: int | UnsetType = UNSET
+    """As `ended_at`, likewise."""
+
+    @property
+    def position(self) -> Position:
+        """Where to read on."""
+        return Position(self.next_offset, _or_zero(self.next_outcome))
+
+    @property
+    def ended(self) -> Position | None:
+        """Where the last end mark took effect."""
+        return None if self.ended_at < 0 else Position(self.ended_at, _or_zero(self.ended_outcome))
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +79,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """Topic of the interactions; the outlet fills it in. Two sources may not share a mini-batch topic."""
     version: int = VERSION
+    next_outcome: int | UnsetType = UNSET
+    """As `next_offset`, of the outcomes where they have a topic of their own."""
+    outcomes: str | UnsetType = UNSET
+    """That topic; the outlet fills it in."""
+
+    @property
+    def position(self) -> Position:
+        """Dead letters of records before it have been sent."""
+        return Position(self.next_offset, _or_zero(self.next_outcome))
 
     def encode(self) -> bytes:
         """As one line of JSON."""
@@ -75,9 +102,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             raise InvariantError(
                 f"a progress record cannot be read: {error}; who else writes into the cuts topic?"
             ) from error
-        if progress.version != VERSION:
-            raise InvariantError(f"progress was written by version {progress.version}, this is {VERSION}; upgrade recd")
+        if progress.version not in {VERSION, VERSION_OF_TWO}:
+            raise InvariantError(
+                f"progress was written by version {progress.version}, this reads up to {VERSION_OF_TWO}; upgrade recd"
+            )
         return progress
+
+
+def _or_zero(offset: int | UnsetType) -> int:
+    return 0 if offset is UNSET else offset
 
 
 def progress_key(partition: int) -> bytes:

@@ -20,7 +20,7 @@ from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
 from infra.config_file import save_resolved
 from infra.metrics import PrometheusReporter, serve
-from streams.kafka import client, topics
+from streams.kafka import client, placement, topics
 from streams.kafka.reach import reach
 from streams.metrics import Reporter, Silent
 
@@ -60,6 +60,8 @@ def sessionizer(
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
+    if settings.topics.outcomes is not None and not settings.kafka.plain:
+        placement.check(settings.kafka, settings.topics.inputs, settings.topics.partitions)
     begun_ms = clock.monotonic_ms()
     summary = _run(settings, clock, exit_at_end=exit_at_end, web_port=web_port)
     reason = "interrupted" if summary.interrupted else "end" if exit_at_end and summary.ended else "terminated"

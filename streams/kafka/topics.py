@@ -43,6 +43,9 @@ class TopicsConfig:
 
     interactions: str = "interactions"
     """Events as they come, keyed by user."""
+    outcomes: str | None = None
+    """Outcomes as they come, keyed by user, where they have a topic of their own: partition p must hold the users of
+    partition p of the interactions."""
     minibatches: str = "minibatches"
     """What the trainer reads: partition p comes from partition p of the interactions."""
     partitions: int = 4
@@ -64,7 +67,9 @@ class TopicsConfig:
         if self.retention_ms != FOREVER and self.retention_ms < 1:
             raise ConfigError("topics.retention_ms must be -1 (for ever) or positive")
         if len(set(self.names)) != len(self.names):
-            raise ConfigError("topics: two topics have the same name; change topics.interactions or topics.minibatches")
+            raise ConfigError(
+                "topics: two topics have the same name; change topics.interactions, .outcomes or .minibatches"
+            )
 
     @property
     def dead_letter(self) -> str:
@@ -82,9 +87,14 @@ class TopicsConfig:
         return f"{self.minibatches}-cuts"
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Topics that the sessionizer reads, in the order of `Input`."""
+        return (self.interactions,) if self.outcomes is None else (self.interactions, self.outcomes)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All topics."""
-        return (self.interactions, self.minibatches, self.dead_letter, self.clock, self.cuts)
+        return (*self.inputs, self.minibatches, self.dead_letter, self.clock, self.cuts)
 
     def settings(self, topic: str) -> dict[str, str]:
         """What `topic` is created with."""
