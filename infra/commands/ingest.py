@@ -22,7 +22,7 @@ from rich.progress import Progress as Bar
 
 from infra.clock import Clock
 from infra.commands.options import ConfigOption, JsonOption, SetOption
-from infra.config import load
+from infra.config import Config, load
 from streams.errors import ConfigError
 from streams.files.read import Format
 from streams.inputs import Input
@@ -75,18 +75,7 @@ def ingest(
     """
     pace = _pace(speed, rate)
     settings = load(config, overrides or ())
-    if settings.format.name != "json":
-        raise ConfigError(
-            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
-            "events with a producer of that format"
-        )
-    if outcomes and settings.topics.outcomes is None:
-        raise ConfigError("--outcomes needs a topic to send to; set topics.outcomes")
-    if end and settings.kafka.plain and settings.topics.outcomes is not None:
-        raise ConfigError("--end with topics.outcomes needs a real Kafka: the in-memory stand-in reports wrong ends")
-    for file in files:
-        if not file.exists():
-            raise ConfigError(f"{file}: cannot be read: there is no such file")
+    _check(settings, files, outcomes=outcomes, end=end)
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
@@ -112,6 +101,22 @@ def ingest(
     if report.read and not report.produced:
         _say("error: not one row could be used; check [event] against the first lines above")
         raise typer.Exit(FAILED)
+
+
+def _check(settings: Config, files: list[Path], *, outcomes: bool, end: bool) -> None:
+    """Before anything is connected to."""
+    if settings.format.name != "json":
+        raise ConfigError(
+            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
+            "events with a producer of that format"
+        )
+    if outcomes and settings.topics.outcomes is None:
+        raise ConfigError("--outcomes needs a topic to send to; set topics.outcomes")
+    if end and settings.kafka.plain and settings.topics.outcomes is not None:
+        raise ConfigError("--end with topics.outcomes needs a real Kafka: the in-memory stand-in reports wrong ends")
+    for file in files:
+        if not file.exists():
+            raise ConfigError(f"{file}: cannot be read: there is no such file")
 
 
 def _pace(speed: float | None, rate: float | None) -> Pace:
