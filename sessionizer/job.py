@@ -14,7 +14,7 @@ import asyncio
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
-from streams.events.record import Record
+from streams.events.record import Records
 from streams.events.schema import EventSchema
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
@@ -120,7 +120,7 @@ class PartitionThread:
         self.lag: int | None = None
         """Records of the topic that were not handed over yet, once known."""
         self._job = job
-        self._inbox: deque[Sequence[Record]] = deque()
+        self._inbox: deque[Records] = deque()
         self._queued = 0
         self._start: int | None = None
         self._started = False
@@ -141,7 +141,7 @@ class PartitionThread:
         """Whether more records may come."""
         return self._started and self._start is None and self._queued < self._job.worker.max_queue_records
 
-    def put(self, records: Sequence[Record]) -> None:
+    def put(self, records: Records) -> None:
         """Queue records; ignored while the partition is recovering."""
         with self._changed:
             if self._started and self._start is None:
@@ -189,7 +189,7 @@ class PartitionThread:
                 self._started = False
             while not self._stopping:
                 records = self._next()
-                if records:
+                if len(records):
                     partition.feed(records)
                 partition.tick(caught_up=self._caught_up())
                 self._publish(partition)
@@ -198,7 +198,7 @@ class PartitionThread:
         finally:
             partition.close()
 
-    def _next(self) -> Sequence[Record]:
+    def _next(self) -> Records:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
             if not self._inbox or self._stopping:
@@ -263,7 +263,7 @@ class Fleet:
     def wants(self) -> set[int]:
         return {partition for partition, thread in self._threads.items() if thread.wants}
 
-    def take(self, partition: int, records: Sequence[Record]) -> None:
+    def take(self, partition: int, records: Records) -> None:
         self._threads[partition].put(records)
 
     def caught_up(self, lags: Mapping[int, int]) -> None:

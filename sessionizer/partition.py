@@ -15,7 +15,7 @@ A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,7 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
 from streams.errors import InvariantError, Reason
 from streams.events.event import EventBatch
-from streams.events.record import Decoded, Record, Rejected
+from streams.events.record import Decoded, Record, Records, Rejected
 
 _CUT_SHARE = 20
 """A cut that took t is followed by at least 20 t without one."""
@@ -40,7 +40,7 @@ _CUT_SHARE = 20
 class Decoder(Protocol):
     """What turns records into events; `streams.events.decode.EventDecoder` in production."""
 
-    def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
         """Events, rejected records, and those that lie in the future by the wall clock `now_ms`."""
 
 
@@ -104,11 +104,11 @@ class Partition:
         cut = self._progress.cut
         return cut is not None and cut.ended_at == cut.next_offset == self.core.next_offset
 
-    def feed(self, records: Sequence[Record]) -> None:
+    def feed(self, records: Records) -> None:
         """Records of one poll, in offset order; those that were processed before are ignored."""
-        if records and records[0].offset < self.core.next_offset:
-            records = [record for record in records if record.offset >= self.core.next_offset]
-        if not records:
+        if len(records) and records[0].offset < self.core.next_offset:
+            records = records[sum(message.offset < self.core.next_offset for message in records) :]
+        if not len(records):
             return
         now_ms = self._record_ms = self._now_ms()
         decoded = self._decoder.decode(records, now_ms=now_ms)
