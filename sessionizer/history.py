@@ -171,7 +171,11 @@ class Histories:
 
     def make_room(self, num_rows: int) -> None:
         """At least one free entry for each of `num_rows` rows in each history."""
-        missing = num_rows * len(self.last) - int(self.num_free[0])
+        self.make_entries(num_rows * len(self.last))
+
+    def make_entries(self, num: int) -> None:
+        """At least so many free entries."""
+        missing = num - int(self.num_free[0])
         if missing <= 0:
             return
         old, grown = len(self.entries), len(self.entries) + max(missing, len(self.entries), 1024)
