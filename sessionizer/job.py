@@ -111,7 +111,8 @@ class State:
 class PartitionThread:
     """A partition at work until it is stopped, moves away or fails."""
 
-    def __init__(self, partition: int, job: Job) -> None:
+    def __init__(self, partition: int, job: Job, together: Callable[[], int]) -> None:
+        """`together` tells how many partitions are at work in this process."""
         self.partition = partition
         self.state = State()
         self.failure: BaseException | None = None
@@ -120,6 +121,7 @@ class PartitionThread:
         self.lag: int | None = None
         """Records of the topic that were not handed over yet, once known."""
         self._job = job
+        self._together = together
         self._inbox: deque[Records] = deque()
         self._queued = 0
         self._start: int | None = None
@@ -191,7 +193,7 @@ class PartitionThread:
                 records = self._next()
                 if len(records):
                     partition.feed(records)
-                partition.tick(caught_up=self._caught_up())
+                partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
             self._publish(partition)
@@ -236,7 +238,10 @@ class Fleet:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
         for partition in partitions - self._threads.keys():
-            self._threads[partition] = PartitionThread(partition, self._job)
+            self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
+
+    def _num_partitions(self) -> int:
+        return max(1, len(self._threads))
 
     async def revoked(self) -> None:
         threads, self._threads = self._threads, {}

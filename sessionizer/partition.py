@@ -34,7 +34,7 @@ from streams.events.event import EventBatch
 from streams.events.record import Decoded, Record, Records, Rejected
 
 _CUT_SHARE = 20
-"""A cut that took t is followed by at least 20 t without one."""
+"""A cut that took t is followed by at least 20 t without one, for each partition that shares the process."""
 
 
 class Decoder(Protocol):
@@ -123,15 +123,18 @@ class Partition:
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
 
-    def tick(self, *, caught_up: bool) -> None:
-        """What has to be done from time to time. `caught_up`: every record of the topic has been fed."""
+    def tick(self, *, caught_up: bool, together: int = 1) -> None:
+        """What has to be done from time to time.
+
+        `caught_up`: every record of the topic has been fed. `together`: partitions at work in this process.
+        """
         self._add(self._journal.new_marks())
         self._apply_due()
         now_ms = self._now_ms()
         self.report.state(self.core, now_ms)
         if self._marks.replaying:
             return
-        if self._cut_due(now_ms):
+        if self._cut_due(now_ms, together):
             self._commit(with_cut=True)
         elif self._unsent and now_ms - self._committed_ms >= self._config.commit_every_ms:
             self._commit()
@@ -156,10 +159,10 @@ class Partition:
     def _cut_offset(self) -> int:
         return self._progress.cut.next_offset if self._progress.cut else -1
 
-    def _cut_due(self, now_ms: int) -> bool:
+    def _cut_due(self, now_ms: int, together: int) -> bool:
         if self.core.next_offset == self._cut_offset and not self._unsent:
             return False
-        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms)
+        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms * together)
         return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.next_offset
 
     def _feed_until(self, stop: int, decoded: Decoded) -> None:
