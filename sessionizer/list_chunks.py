@@ -83,8 +83,13 @@ class ListChunks:
             if not chunk.num_live:
                 del self._chunks[int(number)]
         num_live = sum(chunk.num_live for chunk in self._chunks.values())
-        if sum(chunk.num_rows for chunk in self._chunks.values()) > 4 * max(num_live, _SMALLEST):
+        if self.num_held > 4 * max(num_live, _SMALLEST):
             self._compact(live())
+
+    @property
+    def num_held(self) -> int:
+        """Rows whose lists are in memory, forgotten ones included."""
+        return sum(chunk.num_rows for chunk in self._chunks.values())
 
     def _compact(self, live: I32) -> None:
         """One chunk of live rows in place of many that are mostly forgotten."""
