@@ -69,7 +69,7 @@ class PartitionCore:
         self._histories = Histories(schema.histories)
         self._joins = Joins(joins, schema.labels)
         self._windower = Windower(sessions, self._histories, self._joins)
-        self._packer = Packer(schema, partition, batches)
+        self._packer = Packer(schema, partition, batches, joins.negative_rate)
 
     def feed(
         self, events: EventBatch, *, rejected: int, next_offset: int, source: Input = Input.INTERACTIONS

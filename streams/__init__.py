@@ -5,6 +5,7 @@ strict        how every configuration dataclass is validated
 events/       event schema, columns of events, decoding (pure)
 files/        logs in files, line by line, in event-time order
 ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
+stage         how much was known of a sample's labels when it left
 minibatch     session-clustered samples with their lineage (pure)
 exchange/     whole mini-batches for other tools: Arrow, Parquet, NumPy, records (pure but for Parquet's files)
 reshape       joins, cuts and splits mini-batches (pure)
