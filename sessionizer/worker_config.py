@@ -26,8 +26,8 @@ class WorkerConfig:
     commit_every_ms: int = 500
     """Mini-batches become visible to the trainer at least this often."""
     cut_every_ms: int = 5_000
-    """A snapshot of a partition is written at most this often; large ones less often, so that those of all partitions
-    take a twentieth of the time. After a crash, what came since the last one is read again."""
+    """A snapshot of a partition is written at most this often; large ones less often, so that those of all
+    partitions take a twentieth of the time. After a crash, what came since the last one is read again."""
     idle_ms: int = 30_000
     """After this much silence on a partition that holds samples, its event time follows the wall clock."""
     max_queue_records: int = 10_000
