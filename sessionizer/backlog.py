@@ -7,7 +7,7 @@ was last heard of. Never feeds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -15,14 +15,14 @@ import numpy as np
 from sessionizer.marks import Seen
 from streams.errors import Reason
 from streams.events.event import EventBatch
-from streams.events.record import Decoded, Record, Rejected
+from streams.events.record import Decoded, Record, Records, Rejected
 from streams.inputs import Input
 
 
 class Decoder(Protocol):
     """What turns records into events; `streams.events.decode.EventDecoder` in production."""
 
-    def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
         """Events, rejected records, and those that lie in the future by the wall clock `now_ms`."""
 
 
@@ -40,11 +40,11 @@ class Backlog:
         self._polls: deque[Decoded] = deque()
         self._unjudged: deque[Decoded] = deque()
 
-    def put(self, records: Sequence[Record], now_ms: int) -> None:
+    def put(self, records: Records, now_ms: int) -> None:
         """Take in the records of one poll; those that were taken before are ignored."""
-        if records and records[0].offset < self._next_offset:
-            records = [record for record in records if record.offset >= self._next_offset]
-        if not records:
+        if len(records) and records[0].offset < self._next_offset:
+            records = records[sum(message.offset < self._next_offset for message in records) :]
+        if not len(records):
             return
         self.record_ms = now_ms
         decoded = self._decoder.decode(records, now_ms=now_ms)

@@ -5,7 +5,8 @@ here: group membership, assignment, rebalancing, timers, web, signals. Never dec
 offset: positions come from the handler, which has them from its cuts.
 
 What differs from a stock worker, and where:
-    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists
+    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists; aiokafka
+                makes no object of its own for each record (`fetched`)
     positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
                 superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
@@ -33,6 +34,7 @@ from typing import Any, ClassVar, Protocol
 
 import aiokafka
 import faust
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
@@ -43,8 +45,9 @@ from faust.types import AppT
 from faust.worker import Worker
 from mode import Service
 
+from sessionizer.fetched import Fetched, MessagesOnly
 from sessionizer.worker_config import WorkerConfig
-from streams.events.record import Record
+from streams.events.record import Message, Records
 from streams.inputs import Input
 from streams.kafka.client import KafkaConfig
 
@@ -78,7 +81,7 @@ class BulkHandler(Protocol):
     def wants(self) -> set[Lane]:
         """What may be fetched now."""
 
-    def take(self, lane: Lane, records: Sequence[Record]) -> None:
+    def take(self, lane: Lane, records: Records) -> None:
         """Records in offset order."""
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
@@ -111,6 +114,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         config = app.worker_config
         assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
         self._assignor = assignor
+        fetcher.PartitionRecords = MessagesOnly
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
@@ -196,7 +200,7 @@ class BulkConsumer(driver.Consumer):
             if not self.app.should_stop:
                 raise
 
-    def _hand_over(self, records: Mapping[Any, Sequence[Record]], active: set[Any]) -> None:
+    def _hand_over(self, records: Mapping[Any, Sequence[Message]], active: set[Any]) -> None:
         handler: BulkHandler = _bulk(self.app).handler
         if not self.flow_active:
             return
@@ -206,7 +210,7 @@ class BulkConsumer(driver.Consumer):
         wanted = handler.wants() - moved.keys()
         for tp, found in records.items():
             if self._lane(tp) in wanted:
-                handler.take(self._lane(tp), found)
+                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found))
         handler.caught_up({self._lane(tp): lag for tp in active if (lag := self._lag(tp)) is not None})
 
     def _seek_to(self, positions: Mapping[Lane, int]) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
 from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
-from streams.events.record import Record
+from streams.events.record import Records
 from streams.events.schema import EventSchema
 from streams.inputs import Input, Position
 from streams.kafka.client import KafkaConfig
@@ -119,17 +119,19 @@ class State:
 class PartitionThread:
     """A partition at work until it is stopped, moves away or fails."""
 
-    def __init__(self, partition: int, job: Job) -> None:
+    def __init__(self, partition: int, job: Job, together: Callable[[], int]) -> None:
+        """`together` tells how many partitions are at work in this process."""
         self.partition = partition
         self.state = State()
         self.failure: BaseException | None = None
         self.fenced_ms = -1
         """When another worker was found to own the partition; -1: not."""
         self._job = job
+        self._together = together
         self._inputs = tuple(Input)[: len(job.topics.inputs)]
         self.lags: dict[Input, int] = {}
         """Records of each input that were not handed over yet, once known."""
-        self._inbox: deque[tuple[Input, Sequence[Record]]] = deque()
+        self._inbox: deque[tuple[Input, Records]] = deque()
         self._queued = dict.fromkeys(Input, 0)
         self._start: Position | None = None
         self._started = False
@@ -155,7 +157,7 @@ class PartitionThread:
         most = self._job.worker.max_queue_records
         return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
-    def put(self, source: Input, records: Sequence[Record]) -> None:
+    def put(self, source: Input, records: Records) -> None:
         """Queue records; ignored while the partition is recovering."""
         with self._changed:
             if self._started and self._start is None:
@@ -208,14 +210,14 @@ class PartitionThread:
                     source, records = found
                     partition.feed(records, source)
                     self._count(partition, source, len(records))
-                partition.tick(caught_up=self._caught_up())
+                partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
             self._publish(partition)
         finally:
             partition.close()
 
-    def _next(self) -> tuple[Input, Sequence[Record]] | None:
+    def _next(self) -> tuple[Input, Records] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
             return None if not self._inbox or self._stopping else self._inbox.popleft()
@@ -256,7 +258,10 @@ class Fleet:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
         for partition in partitions - self._threads.keys():
-            self._threads[partition] = PartitionThread(partition, self._job)
+            self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
+
+    def _num_partitions(self) -> int:
+        return max(1, len(self._threads))
 
     async def revoked(self) -> None:
         threads, self._threads = self._threads, {}
@@ -289,7 +294,7 @@ class Fleet:
     def wants(self) -> set[Lane]:
         return {lane for thread in self._threads.values() for lane in thread.wants}
 
-    def take(self, lane: Lane, records: Sequence[Record]) -> None:
+    def take(self, lane: Lane, records: Records) -> None:
         source, partition = lane
         self._threads[partition].put(source, records)
 

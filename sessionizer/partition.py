@@ -15,7 +15,7 @@ A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from msgspec import UNSET
@@ -30,11 +30,11 @@ from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
 from streams.errors import InvariantError
-from streams.events.record import Decoded, Record
+from streams.events.record import Decoded, Records
 from streams.inputs import Input, Position
 
 _CUT_SHARE = 20
-"""A cut that took t is followed by at least 20 t without one."""
+"""A cut that took t is followed by at least 20 t without one, for each partition that shares the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +106,18 @@ class Partition:
         cut = self._progress.cut
         return cut is not None and cut.ended == cut.position == self.core.position
 
-    def feed(self, records: Sequence[Record], source: Input = Input.INTERACTIONS) -> None:
+    def feed(self, records: Records, source: Input = Input.INTERACTIONS) -> None:
         """Records of one poll of an input, in offset order; those that were processed before are ignored."""
         self._backlogs[source].put(records, self._now_ms())
         self._work()
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
 
-    def tick(self, *, caught_up: Collection[Input]) -> None:
-        """What has to be done from time to time. `caught_up`: inputs of which every record has been handed over."""
+    def tick(self, *, caught_up: Collection[Input], together: int = 1) -> None:
+        """What has to be done from time to time.
+
+        `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
+        """
         self._add(self._journal.new_marks())
         self._apply_due()
         self._work()
@@ -122,7 +125,7 @@ class Partition:
         self.report.state(self.core, now_ms)
         if self._marks.replaying:
             return
-        if self._cut_due(now_ms):
+        if self._cut_due(now_ms, together):
             self._commit(with_cut=True)
         elif self._unsent and now_ms - self._committed_ms >= self._config.commit_every_ms:
             self._commit()
@@ -164,10 +167,10 @@ class Partition:
     def _cut_position(self) -> Position | None:
         return self._progress.cut.position if self._progress.cut else None
 
-    def _cut_due(self, now_ms: int) -> bool:
+    def _cut_due(self, now_ms: int, together: int) -> bool:
         if self.core.position == self._cut_position and not self._unsent:
             return False
-        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms)
+        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms * together)
         return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.position
 
     def _work(self) -> None:

@@ -6,14 +6,13 @@ interactions, and so does a tombstone, because both act where they stand there. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from streams.errors import Reason
 from streams.events.decode import EventDecoder
-from streams.events.record import Decoded, Record, Rejected
+from streams.events.record import Decoded, Records, Rejected
 from streams.events.schema import EventKind, EventSchema
 
 _WHY = {
@@ -36,7 +35,7 @@ class OutcomesDecoder:
     def __init__(self, decoder: EventDecoder) -> None:
         self._decoder = decoder
 
-    def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
         """As `EventDecoder.decode`, with outcomes only."""
         decoded = self._decoder.decode(records, now_ms=now_ms)
         events = decoded.events
