@@ -136,7 +136,7 @@ class PartitionThread:
         self._start: Position | None = None
         self._started = False
         self._readable = frozenset(self._inputs)
-        """Inputs that need not wait for the other one."""
+        """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
@@ -209,7 +209,6 @@ class PartitionThread:
                 if found is not None:
                     source, records = found
                     partition.feed(records, source)
-                    self._count(partition, source, len(records))
                 partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
@@ -220,12 +219,11 @@ class PartitionThread:
     def _next(self) -> tuple[Input, Records] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
-            return None if not self._inbox or self._stopping else self._inbox.popleft()
-
-    def _count(self, partition: Partition, source: Input, num_taken: int) -> None:
-        """What a partition cannot feed yet, because it waits for its other input, is still queued."""
-        with self._changed:
-            self._queued[source] = max(self._queued[source] - num_taken, partition.num_queued(source))
+            if not self._inbox or self._stopping:
+                return None
+            source, records = self._inbox.popleft()
+            self._queued[source] -= len(records)
+            return source, records
 
     def _caught_up(self) -> frozenset[Input]:
         """Inputs of which every record, as far as is known, has been handed over."""
@@ -236,9 +234,14 @@ class PartitionThread:
         core, caught_up = partition.core, self._caught_up()
         ended = partition.ended and len(caught_up) == len(self._inputs)
         self.state = State(partition.committed, ended, core.held, Account() + core.account)
-        self._readable = frozenset(s for s in self._inputs if partition.may_read(s, caught_up=caught_up))
+        most = self._job.worker.max_queue_records
+        self._readable = frozenset(
+            source
+            for source in self._inputs
+            if partition.may_read(source, caught_up=caught_up) and partition.num_queued(source) < most
+        )
         for source in self.lags:
-            partition.report.fetch_lag(source, self.lags[source] + self._queued[source])
+            partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
 
 
 class Fleet:
