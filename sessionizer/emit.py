@@ -27,6 +27,7 @@ from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.dead_letter import dead_letter
 from streams.kafka.end_record import end_record
+from streams.kafka.identity import topic_ids
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 
@@ -64,6 +65,8 @@ class PlainOutlet:
         self._topics = topics
         self._chunk_bytes = config.cut_chunk_bytes
         self._last_mark = -1
+        self.topic_ids: dict[str, str] = {}
+        """What the progress says of the topics; known once the outlet is open."""
         self._failure: KafkaError | None = None
         self._failed_topic = ""
         self.open_bytes = 0
@@ -118,7 +121,7 @@ class PlainOutlet:
             self._ask(lambda: self._producer.flush(0))
 
     def _send_progress(self, progress: Progress) -> None:
-        named = msgspec.structs.replace(progress, source=self._topics.interactions)
+        named = msgspec.structs.replace(progress, source=self._topics.interactions, topic_ids=self.topic_ids)
         self._send(self._topics.cuts, named.encode(), key=progress_key(self._partition))
 
     def _committed(self) -> int:
@@ -264,7 +267,9 @@ def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config
         max_message_bytes=topics.max_message_bytes,
         extra=settings,
     )
-    return (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
+    outlet = (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
+    outlet.topic_ids = topic_ids(kafka, (topics.interactions, topics.minibatches))
+    return outlet
 
 
 def failure(error: KafkaError, partition: int, topic: str = "") -> Exception:

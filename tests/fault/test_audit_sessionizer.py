@@ -47,14 +47,14 @@ def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_noth
 @pytest.mark.parametrize("broken", ["transactions", "suppression"])
 @pytest.mark.timeout(400)
 def test_a_worker_that_is_broken_on_purpose_is_found_out(kafka: str, tmp_path: Path, broken: str) -> None:
-    # Without transactions what is on the broker is visible; the second commit has been sent, its progress has not.
-    plain, point = (
-        (True, Point(what="flushed", nth=6)) if broken == "transactions" else (False, Point(what="committed", nth=4))
-    )
-    name = f"audit-control-{broken}"
-    with audit_round(kafka, name, tmp_path, seed=2, portions=1, plain=plain, cut_every_ms=60_000) as attack:
+    # Without suppression it shows if something was committed after the cut; without transactions, if something was not.
+    plain, commit_ms = broken == "transactions", {"transactions": 1_000, "suppression": 50}[broken]
+    with audit_round(
+        kafka, f"audit-control-{broken}", tmp_path, seed=2, portions=1, plain=plain, cut_every_ms=60_000,
+        commit_every_ms=commit_ms,
+    ) as attack:  # fmt: skip
         attack.suppress = broken != "suppression"
-        (hit,) = die(attack, [point])
+        (hit,) = die(attack, [Point(what="batch sent", nth=60)])
         attack.start("w0")
         attack.finish()
         verdict = attack.verdict()

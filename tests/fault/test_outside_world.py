@@ -56,6 +56,7 @@ def stops_saying(attack: Round, worker: Worker, words: str) -> None:
     assert words in attack.logs()
 
 
+@pytest.mark.audit
 def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "services", tied=True)
     try:
@@ -101,6 +102,7 @@ def test_without_its_dead_letter_topic_a_worker_waits_and_drops_no_letter(kafka:
         attack.produce()
         attack.start("w0")
         wait_for_log(attack, f"{letters}[0] does not exist, so nothing is processed until it does")
+        assert letters not in attack.admin.list_topics(timeout=10).topics, "nobody may make it but its owner"
         attack.place.build()
         attack.finish()
         assert attack.verdict().exact, attack.logs()
@@ -174,6 +176,49 @@ def test_a_worker_whose_next_records_are_gone_stops_and_never_skips(
         worker.send(signal.SIGCONT)
         stops_saying(attack, worker, words)
         # Starting it again does not talk it into it.
+        stops_saying(attack, attack.start("w0"), words)
+
+
+def begin(attack: Round) -> None:
+    """Emit something, and leave well."""
+    attack.produce()
+    worker = attack.start("w0")
+    assert attack.wait_until_moving()
+    worker.send(signal.SIGTERM)
+    assert worker.wait(attack.place.clock, 60_000)
+
+
+def refilled_events(attack: Round) -> str:
+    topic, done = attack.place.topics.interactions, attack.produced
+    delete_topics(attack, topic)
+    attack.place.build()
+    attack.produced = 0
+    # As many records as before and more: offsets alone would not tell.
+    attack.produce()
+    attack.produce()
+    assert attack.produced > done
+    return f"topic {topic} was deleted and made anew"
+
+
+def no_mini_batches(attack: Round) -> str:
+    delete_topics(attack, attack.place.topics.minibatches)
+    attack.place.build()
+    return f"topic {attack.place.topics.minibatches} was deleted and made anew"
+
+
+def no_cuts(attack: Round) -> str:
+    delete_topics(attack, attack.place.topics.cuts)
+    attack.place.build()
+    return f"but {attack.place.topics.cuts} knows of none"
+
+
+@pytest.mark.parametrize("lose", [refilled_events, no_mini_batches, no_cuts])
+def test_a_topic_that_was_made_anew_between_two_runs_is_noticed(
+    kafka: str, tmp_path: Path, lose: Callable[[Round], str]
+) -> None:
+    with audit_round(kafka, f"outside-anew-{lose.__name__}", tmp_path, seed=38, portions=3) as attack:
+        begin(attack)
+        words = lose(attack)
         stops_saying(attack, attack.start("w0"), words)
 
 
