@@ -5,7 +5,8 @@ here: group membership, assignment, rebalancing, timers, web, signals. Never dec
 offset: positions come from the handler, which has them from its cuts.
 
 What differs from a stock worker, and where:
-    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists
+    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists; aiokafka
+                makes no object of its own for each record (`fetched`)
     positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered;
                 an offset that is not in the topic is `lost`, and never replaced by the earliest or latest
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
@@ -32,6 +33,7 @@ from typing import Any, ClassVar, Protocol
 
 import aiokafka
 import faust
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
@@ -41,8 +43,9 @@ from faust.types import AppT
 from faust.worker import Worker
 from mode import Service
 
+from sessionizer.fetched import Fetched, MessagesOnly
 from sessionizer.worker_config import WorkerConfig
-from streams.events.record import Record
+from streams.events.record import Message, Records
 from streams.kafka.client import KafkaConfig
 
 INTERRUPTED = 130
@@ -68,7 +71,7 @@ class BulkHandler(Protocol):
     def wants(self) -> set[int]:
         """Partitions that may be fetched now."""
 
-    def take(self, partition: int, records: Sequence[Record]) -> None:
+    def take(self, partition: int, records: Records) -> None:
         """Records in offset order."""
 
     def caught_up(self, lags: Mapping[int, int]) -> None:
@@ -103,6 +106,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         app = _bulk(self.app)
         config = app.worker_config
         self._assignor = RoundRobinPartitionAssignor
+        fetcher.PartitionRecords = MessagesOnly
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
@@ -184,14 +188,14 @@ class BulkConsumer(driver.Consumer):
             if not self.app.should_stop:
                 raise
 
-    async def _fetch(self, active: set[Any]) -> Mapping[Any, Sequence[Record]]:
+    async def _fetch(self, active: set[Any]) -> Mapping[Any, Sequence[Message]]:
         try:
             return await self._getmany(active, _POLL_S)
         except OffsetOutOfRangeError as error:
             _bulk(self.app).handler.lost({tp.partition for tp in error.args[0]})
             return {}
 
-    def _hand_over(self, records: Mapping[Any, Sequence[Record]], active: set[Any]) -> None:
+    def _hand_over(self, records: Mapping[Any, Sequence[Message]], active: set[Any]) -> None:
         handler: BulkHandler = _bulk(self.app).handler
         if not self.flow_active:
             return
@@ -201,7 +205,7 @@ class BulkConsumer(driver.Consumer):
         wanted = handler.wants() - moved.keys()
         for tp, found in records.items():
             if tp.partition in wanted:
-                handler.take(tp.partition, found)
+                handler.take(tp.partition, Fetched(tp.topic, tp.partition, found))
         handler.caught_up({tp.partition: lag for tp in active if (lag := self._lag(tp)) is not None})
 
     def _seek_to(self, positions: Mapping[int, int]) -> None:
