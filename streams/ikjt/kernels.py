@@ -18,12 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 Words = npt.NDArray[Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_BLOCK: Final = np.uint64(32)
+_COMPARED: Final = np.uint64(64)
 """Words that are compared without a branch between them, so that the compiler uses vector instructions."""
+
+_BLOCK: Final = np.uint64(32)
+"""Words that are hashed together, for the same reason."""
 
 _KEYS: Final = np.frombuffer(hashlib.shake_256(b"one key a place").digest(8 * int(_BLOCK)), np.uint64)
 """What tells the places of a block apart. Any numbers do: hashes are never stored."""
@@ -34,25 +39,37 @@ def compiled(function: _Function) -> _Function:
     return cast("_Function", njit(cache=True, nogil=True)(function))
 
 
-@compiled
-def equal_words(words: Words, left: int, right: int, length: int) -> bool:
-    """Whether the rows of this length that begin at `left` and `right` are equal.
+def inlined(function: _Function) -> _Function:
+    """The same for a function that becomes part of its callers: to hand many arrays over costs more than short rows."""
+    return cast("_Function", njit(nogil=True, inline="always")(function))
 
-    Places are unsigned: a signed one might count from the end, and then no vector instruction reads from it.
+
+@compiled
+def equal_prefix(words: Words, left: int, right: int, length: int) -> int:
+    """How many words are equal, up to `length`, from `left` and from `right` on, before two differ.
+
+    Places are unsigned: a signed one might count from the end, and then no vector instruction reads from it. A block's
+    end is computed for the same reason: a loop of a known number of steps becomes a branch a word.
     """
-    i, j, n = np.uint64(left), np.uint64(right), np.uint64(length)
-    for _ in range(n // _BLOCK):
+    i, n = np.uint64(left), np.uint64(length)
+    stop, shift = i + n, np.uint64(right) - i
+    while i < stop:
+        end = min(i + _COMPARED, stop)
         difference = words[0] ^ words[0]
-        for k in range(_BLOCK):
-            difference |= words[i + k] ^ words[j + k]
+        for place in range(i, end):
+            difference |= words[place] ^ words[place + shift]
         if difference != 0:
-            return False
-        i += _BLOCK
-        j += _BLOCK
-    difference = 0
-    for k in range(n % _BLOCK):
-        difference |= words[i + k] ^ words[j + k]
-    return bool(difference == 0)
+            break
+        i = end
+    while i < stop and words[i] == words[i + shift]:
+        i += np.uint64(1)
+    return int(np.int64(i) - left)
+
+
+@inlined
+def equal_words(words: Words, left: int, right: int, length: int) -> bool:
+    """Whether the rows of this length that begin at `left` and `right` are equal."""
+    return bool(equal_prefix(words, left, right, length) == length)
 
 
 @compiled
@@ -82,54 +99,87 @@ def hash_words(words: Words, start: int, length: int) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(32))
 
 
+@inlined
+def same_row(words: Words, offsets: I64, r: int, other: int) -> bool:
+    """Whether two rows are equal."""
+    length = offsets[r + 1] - offsets[r]
+    return bool(
+        length == offsets[other + 1] - offsets[other] and equal_words(words, offsets[r], offsets[other], length)
+    )
+
+
+@inlined
+def repeated_rows(words: Words, start: int, length: int, most: int) -> int:
+    """How many of the `most` rows behind the one at `start`, all of its length, are equal to it before one is not.
+
+    They lie end to end, so each word is compared with the one a row before it: one loop for a whole session's rows.
+    """
+    return most if length == 0 else equal_prefix(words, start + length, start, most * length) // length
+
+
+@inlined
+def slot_of(
+    words: Words, offsets: I64, coarse: I32, table: I32, hashes: U64, first: I64, r: int, hashed: np.uint64
+) -> int:
+    """Where the table holds the kind of row r, or has room for it: linear probing, and then every word compared."""
+    last = len(table) - 1
+    slot = np.int64(hashed & np.uint64(last))
+    while table[slot] >= 0:
+        u = table[slot]
+        if hashes[u] == hashed and coarse[first[u]] == coarse[r] and same_row(words, offsets, r, first[u]):
+            break
+        slot = (slot + 1) & last
+    return int(slot)
+
+
 @compiled
-def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64, npt.NDArray[np.int32]]:
+def distinct_rows(words: Words, offsets: I64, coarse: I32, num_coarse: int, hash_mask: np.uint64) -> tuple[I64, I32]:
     """First row of each kind [U], and the kind of each row [R], numbered by first appearance.
 
-    A row is compared with its neighbour first, since repeats are mostly neighbours, and with the last row that was
-    unlike that one, since a stray row mostly stands between equal ones. Only a row that differs from both is
-    hashed, looked up by linear probing in a table at most half full, and then compared in full: two rows share a
-    number only if every word is equal, whatever the hash says. `hash_mask` removes bits of the hash, for tests.
+    Rows are of one kind if all of their words are equal and their numbers in `coarse` [R], below `num_coarse`, too.
+
+    A row is compared with its neighbour first, since repeats are mostly neighbours, and with the last two kinds of
+    its number: a stray row mostly stands between equal ones, and where a number has one kind only, as in features
+    that change together, that is it. Only a row that differs from all of these is hashed, looked up in a table at
+    most half full, and then compared in full: two rows share a kind only if every word is equal, whatever the hash
+    says. `hash_mask` removes bits of the hash, for tests.
     """
-    num_rows = len(offsets) - 1
+    num_rows = len(coarse)
     slots = 1
     while slots < 2 * num_rows:
         slots *= 2
-    table = np.full(slots, -1, np.int32)
-    hashes = np.empty(num_rows, np.uint64)
-    first = np.empty(num_rows, np.int64)
-    kind = np.empty(num_rows, np.int32)
-    found = 0
-    start, length, older, older_length, older_kind = 0, -1, 0, -1, 0
-    for r in range(num_rows):
-        before, length_before = start, length
-        start = offsets[r]
+    table, hashes = np.full(slots, -1, np.int32), np.empty(num_rows, np.uint64)
+    first, kind = np.empty(num_rows, np.int64), np.empty(num_rows, np.int32)
+    latest, older = np.full(num_coarse, -1, np.int32), np.full(num_coarse, -1, np.int32)
+    found, r, alike = 0, 0, 0
+    while r < num_rows:
+        number, start = coarse[r], offsets[r]
         length = offsets[r + 1] - start
-        if length == length_before and equal_words(words, start, before, length):
-            kind[r] = kind[r - 1]
-            continue
-        again = length == older_length and equal_words(words, start, older, length)
-        kind[r] = older_kind
-        older, older_length, older_kind = before, length_before, kind[r - 1]
-        if again:
-            continue
-        hashed = hash_words(words, start, length) & hash_mask
-        slot = np.int64(hashed & np.uint64(slots - 1))
-        while True:
-            u = table[slot]
-            if u < 0:
+        u, v = latest[number], older[number]
+        if u >= 0 and same_row(words, offsets, r, first[u]):
+            kind[r] = u
+        elif v >= 0 and same_row(words, offsets, r, first[v]):
+            kind[r] = v
+        else:
+            salt = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+            hashed = (hash_words(words, start, length) ^ salt) & hash_mask
+            slot = slot_of(words, offsets, coarse, table, hashes, first, r, hashed)
+            if table[slot] < 0:
                 table[slot] = found
                 hashes[found] = hashed
                 first[found] = r
-                kind[r] = found
                 found += 1
-                break
-            if hashes[u] == hashed:
-                other = offsets[first[u]]
-                if length == offsets[first[u] + 1] - other and equal_words(words, start, other, length):
-                    kind[r] = u
-                    break
-            slot = (slot + 1) & (slots - 1)
+            kind[r] = table[slot]
+        if kind[r] != u:
+            latest[number], older[number] = kind[r], u
+        if alike <= r:
+            alike = r + 1
+            while alike < num_rows and coarse[alike] == number and offsets[alike + 1] - offsets[alike] == length:
+                alike += 1
+        after = r + 1 + repeated_rows(words, start, length, alike - r - 1)
+        for repeat in range(r + 1, after):
+            kind[repeat] = kind[r]
+        r = after
     return first[:found].copy(), kind
 
 
