@@ -9,6 +9,7 @@ hash_table     open addressing over 64-bit keys, for compiled kernels
 arrivals       lateness, duplicates, and back into event-time order
 rows           held events under small integer names
 history        each user's last items, point in time
+residents      users whose profiles come into a core, and leave it
 join           outcomes to the impressions they belong to
 waiting        closed sessions that wait for their labels
 sessions       the compiled rules of sessions

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sessionizer import cut
 from sessionizer.account import Account
 from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
 from sessionizer.join import Joins
@@ -30,6 +30,7 @@ from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
 from sessionizer.windower import Windower
+from state.profiles import Profiles
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.event import EventBatch
@@ -37,9 +38,9 @@ from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
 from streams.minibatch import MiniBatch
 
-ALGORITHM: Final = 3
+ALGORITHM: Final = 4
 """Raised whenever the same events would give other batches."""
-_CUT_VERSION: Final = 2
+_CUT_VERSION: Final = 3
 
 
 class PartitionCore:
@@ -52,8 +53,10 @@ class PartitionCore:
         batches: BatchConfig,
         partition: int,
         joins: JoinConfig | None = None,
+        profiles: ProfilesConfig | None = None,
     ) -> None:
         joins = joins or JoinConfig()
+        self._profiles = profiles or ProfilesConfig()
         self.partition = partition
         self.account = Account()
         self.next_offset = 0
@@ -70,8 +73,13 @@ class PartitionCore:
         self._packer = Packer(schema, partition, batches)
 
     def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
-        """Events of one poll in offset order; `rejected` more records of it could not be used."""
+        """Events of one poll in offset order; `rejected` more records of it could not be used.
+
+        Its users must be `unknown` no longer.
+        """
         self._expect_advance(next_offset)
+        if len(unknown := self.unknown(events)):
+            raise InvariantError(f"events of {len(unknown)} users were fed whose profiles were not loaded")
         self.account.events += len(events) + rejected
         self.account.dead_lettered += rejected
         effects: list[Effect] = []
@@ -86,6 +94,25 @@ class PartitionCore:
         self.next_offset = next_offset
         self._balance()
         return effects
+
+    def unknown(self, events: EventBatch) -> npt.NDArray[np.int64]:
+        """Users of these events whose profiles have to be loaded first; none where profiles are not kept outside."""
+        if not self._profiles.external or not len(events):
+            return np.zeros(0, np.int64)
+        return self._windower.unknown(np.unique(events.user))
+
+    def load(self, profiles: Profiles) -> None:
+        """Take in what is remembered of unknown users."""
+        self._windower.settle(profiles)
+
+    def changed_profiles(self) -> Profiles:
+        """What is to be remembered of users for whom that has changed since the last call, which is before each cut."""
+        return self._windower.changed()
+
+    def evict(self) -> None:
+        """Let go of users beyond `max_users_in_memory`, once their changed profiles are in safety."""
+        if self._profiles.external:
+            self._windower.evict(self._profiles.max_users_in_memory, self._rows)
 
     def _take(self, events: EventBatch) -> list[Effect]:
         """Events none of which erases a user."""
@@ -255,6 +282,11 @@ class PartitionCore:
         return self._windower.num_waiting_sessions
 
     @property
+    def num_users(self) -> int:
+        """Users that are remembered in memory."""
+        return self._windower.num_users
+
+    @property
     def label_delays(self) -> npt.NDArray[np.int64]:
         """Outcomes by how long after their impression they happened: below 1 ms, below 2, 4, 8 and so on."""
         return self._joins.delays
@@ -272,10 +304,14 @@ class PartitionCore:
             "account": msgspec.to_builtins(self.account),
             "held": len(self._rows) + len(self._packer),
             "histories": self._histories.fingerprint,
+            "profiles": self._profiles.store,
         }
         arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
-        arrays |= cut.prefixed("windower", self._windower.arrays()) | cut.prefixed("joins", self._joins.arrays())
-        arrays |= cut.prefixed("histories", self._histories.arrays())
+        windower, histories = self._windower.arrays(), self._histories.arrays()
+        if self._profiles.external:
+            windower, histories, arrays["rows.tips"] = self._windower.arrays_of_busy(self._rows)
+        arrays |= cut.prefixed("windower", windower) | cut.prefixed("joins", self._joins.arrays())
+        arrays |= cut.prefixed("histories", histories)
         if held is not None:
             arrays |= cut.prefixed("held", cut.event_arrays(held))
         if pending is not None:
@@ -290,6 +326,7 @@ class PartitionCore:
         batches: BatchConfig,
         data: bytes,
         joins: JoinConfig | None = None,
+        profiles: ProfilesConfig | None = None,
     ) -> Self:
         """A core as it was when `cut` was called.
 
@@ -298,7 +335,7 @@ class PartitionCore:
         ConfigError.
         """
         header, arrays = cut.decode(data)
-        core = cls(schema, sessions, batches, header["partition"], joins)
+        core = cls(schema, sessions, batches, header["partition"], joins, profiles)
         core._check(header)
         core.next_offset, core.epoch = header["next_offset"], header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
@@ -307,6 +344,8 @@ class PartitionCore:
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))
             core._histories.restore(cut.under("histories", arrays))
+            if header["profiles"] != core._profiles.store:
+                core._windower.change_all()
         core._joins.restore(cut.under("joins", arrays))
         if header["held"]:
             held, pending = cut.under("held", arrays), cut.under("pending", arrays)
@@ -319,6 +358,11 @@ class PartitionCore:
             raise ConfigError(
                 f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that "
                 "wrote it, or choose another worker.app and mini-batch topic"
+            )
+        if header["profiles"] != "cuts" and not self._profiles.external:
+            raise ConfigError(
+                f'partition {self.partition} keeps its profiles outside (profiles.store = "{header["profiles"]}"), and '
+                "without them every history would begin empty; set that again"
             )
         if header["fingerprint"] != self.fingerprint and header["held"]:
             raise ConfigError(
