@@ -27,7 +27,7 @@ import numpy.typing as npt
 from streams.ikjt.ikjt import F32, Ikjt
 from streams.ikjt.invariants import check_dense, check_distinct
 from streams.ikjt.jagged import Jagged
-from streams.ikjt.kernels import distinct_rows
+from streams.ikjt.kernels import distinct_rows, refined_rows
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -70,11 +70,12 @@ def number_rows(
     `hash_mask` removes bits of the hash; the result does not depend on it, only the time does.
     """
     num_samples = next(iter(features.values())).num_rows
-    first, inverse = np.zeros(min(num_samples, 1), np.int64), np.zeros(num_samples, np.int32)
-    for words, offsets in _columns(features, dense):
-        first, inverse = distinct_rows(words, offsets, inverse, len(first), hash_mask)
+    columns = _columns(features, dense)
+    first, inverse = distinct_rows(*next(columns), hash_mask)
+    for words, offsets in columns:
         if len(first) == num_samples:
             break  # no two samples are equal, whatever else the group has
+        first, inverse = refined_rows(words, offsets, inverse, len(first), hash_mask)
     return first, inverse
 
 
@@ -96,7 +97,7 @@ def compose(groups: Sequence[_Inverse]) -> tuple[I32, I32]:
         raise ValueError(f"groups of different batches: samples are {num_samples}")
     tuples = np.stack([group.inverse for group in groups], axis=1)
     offsets = np.arange(len(tuples) + 1, dtype=np.int64) * len(groups)
-    first, inverse = distinct_rows(tuples.reshape(-1), offsets, np.zeros(len(tuples), np.int32), 1, ALL_BITS)
+    first, inverse = distinct_rows(tuples.reshape(-1), offsets, ALL_BITS)
     return tuples[first], inverse
 
 

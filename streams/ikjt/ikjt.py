@@ -28,8 +28,9 @@ class Ikjt:
         def expand(ikjt):
             return {key: [rows.row(u) for u in ikjt.inverse] for key, rows in ikjt.features.items()}
 
-    Invariants (checked by `validate`): every feature has the same U rows; `inverse` lies in [0, U); every row
-    is used; rows are numbered by first appearance; no two of the U rows are equal in all features and dense columns.
+    Invariants, checked by `validate`: every feature has the same U rows; `inverse` lies in [0, U); every row is used;
+    rows are numbered by first appearance. Built from samples, no two of the U rows are equal in all features and dense
+    columns (`check_rows_distinct`); a transform may leave equal ones.
     """
 
     group: str

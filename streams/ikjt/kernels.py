@@ -44,6 +44,15 @@ def inlined(function: _Function) -> _Function:
     return cast("_Function", njit(nogil=True, inline="always")(function))
 
 
+@inlined
+def num_slots(num_rows: int) -> int:
+    """Size of a hash table: a power of two, at least twice as many."""
+    slots = 1
+    while slots < 2 * num_rows:
+        slots *= 2
+    return slots
+
+
 @compiled
 def equal_prefix(words: Words, left: int, right: int, length: int) -> int:
     """How many words are equal, up to `length`, from `left` and from `right` on, before two differ.
@@ -118,67 +127,86 @@ def repeated_rows(words: Words, start: int, length: int, most: int) -> int:
 
 
 @inlined
-def slot_of(
-    words: Words, offsets: I64, coarse: I32, table: I32, hashes: U64, first: I64, r: int, hashed: np.uint64
-) -> int:
-    """Where the table holds the kind of row r, or has room for it: linear probing, and then every word compared."""
-    last = len(table) - 1
-    slot = np.int64(hashed & np.uint64(last))
-    while table[slot] >= 0:
-        u = table[slot]
-        if hashes[u] == hashed and coarse[first[u]] == coarse[r] and same_row(words, offsets, r, first[u]):
-            break
-        slot = (slot + 1) & last
-    return int(slot)
+def end_of_run(words: Words, offsets: I64, r: int, alike: int) -> int:
+    """First row behind r, before `alike`, that is not equal to it; the rows from r to `alike` have one length."""
+    start, length = offsets[r], offsets[r + 1] - offsets[r]
+    return int(r + 1 + repeated_rows(words, start, length, alike - r - 1))
 
 
 @compiled
-def distinct_rows(words: Words, offsets: I64, coarse: I32, num_coarse: int, hash_mask: np.uint64) -> tuple[I64, I32]:
+def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64, I32]:
     """First row of each kind [U], and the kind of each row [R], numbered by first appearance.
 
-    Rows are of one kind if all of their words are equal and their numbers in `coarse` [R], below `num_coarse`, too.
+    Repeats are mostly neighbours: the rows behind one that are equal to it are found in one loop. A row that differs
+    from its neighbour is compared with the kind before that one, since a stray row mostly stands between equal ones.
+    Only a row that differs from both is hashed, looked up by linear probing in a table at most half full, and then
+    compared in full: two rows share a kind only if every word is equal, whatever the hash says. `hash_mask` removes
+    bits of the hash, for tests.
+    """
+    num_rows = len(offsets) - 1
+    table, hashes = np.full(num_slots(num_rows), -1, np.int32), np.empty(num_rows, np.uint64)
+    first, kind = np.empty(num_rows, np.int64), np.empty(num_rows, np.int32)
+    found, r, alike, latest, older = 0, 0, 0, -1, -1
+    while r < num_rows:
+        again = older if older >= 0 and same_row(words, offsets, r, first[older]) else -1
+        if again < 0:
+            hashed = hash_words(words, offsets[r], offsets[r + 1] - offsets[r]) & hash_mask
+            slot = np.int64(hashed & np.uint64(len(table) - 1))
+            while table[slot] >= 0:
+                again = table[slot]
+                if hashes[again] == hashed and same_row(words, offsets, r, first[again]):
+                    break
+                slot, again = (slot + 1) & (len(table) - 1), -1
+            if again < 0:
+                again, table[slot], hashes[found], first[found] = found, found, hashed, r
+                found += 1
+        latest, older = again, latest
+        while alike <= r or (alike < num_rows and offsets[alike + 1] - offsets[alike] == offsets[r + 1] - offsets[r]):
+            alike += 1
+        after = end_of_run(words, offsets, r, alike)
+        kind[r:after] = latest
+        r = after
+    return first[:found].copy(), kind
 
-    A row is compared with its neighbour first, since repeats are mostly neighbours, and with the last two kinds of
-    its number: a stray row mostly stands between equal ones, and where a number has one kind only, as in features
-    that change together, that is it. Only a row that differs from all of these is hashed, looked up in a table at
-    most half full, and then compared in full: two rows share a kind only if every word is equal, whatever the hash
-    says. `hash_mask` removes bits of the hash, for tests.
+
+@compiled
+def refined_rows(words: Words, offsets: I64, coarse: I32, num_coarse: int, hash_mask: np.uint64) -> tuple[I64, I32]:
+    """The same where rows are of one kind only if their numbers in `coarse` [R], below `num_coarse`, are equal too.
+
+    A row that differs from its neighbour is compared with the latest kind of its number: features of a group mostly
+    change together, and then that is the only one.
     """
     num_rows = len(coarse)
-    slots = 1
-    while slots < 2 * num_rows:
-        slots *= 2
-    table, hashes = np.full(slots, -1, np.int32), np.empty(num_rows, np.uint64)
+    table, hashes = np.full(num_slots(num_rows), -1, np.int32), np.empty(num_rows, np.uint64)
     first, kind = np.empty(num_rows, np.int64), np.empty(num_rows, np.int32)
-    latest, older = np.full(num_coarse, -1, np.int32), np.full(num_coarse, -1, np.int32)
+    latest = np.full(num_coarse, -1, np.int32)
     found, r, alike = 0, 0, 0
     while r < num_rows:
-        number, start = coarse[r], offsets[r]
-        length = offsets[r + 1] - start
-        u, v = latest[number], older[number]
-        if u >= 0 and same_row(words, offsets, r, first[u]):
-            kind[r] = u
-        elif v >= 0 and same_row(words, offsets, r, first[v]):
-            kind[r] = v
-        else:
+        number = coarse[r]
+        again = latest[number]
+        if again >= 0 and not same_row(words, offsets, r, first[again]):
+            again = -1
+        if again < 0:
             salt = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
-            hashed = (hash_words(words, start, length) ^ salt) & hash_mask
-            slot = slot_of(words, offsets, coarse, table, hashes, first, r, hashed)
-            if table[slot] < 0:
-                table[slot] = found
-                hashes[found] = hashed
-                first[found] = r
+            hashed = (hash_words(words, offsets[r], offsets[r + 1] - offsets[r]) ^ salt) & hash_mask
+            slot = np.int64(hashed & np.uint64(len(table) - 1))
+            while table[slot] >= 0:
+                again = table[slot]
+                alike_so_far = hashes[again] == hashed and coarse[first[again]] == number
+                if alike_so_far and same_row(words, offsets, r, first[again]):
+                    break
+                slot, again = (slot + 1) & (len(table) - 1), -1
+            if again < 0:
+                again, table[slot], hashes[found], first[found] = found, found, hashed, r
                 found += 1
-            kind[r] = table[slot]
-        if kind[r] != u:
-            latest[number], older[number] = kind[r], u
-        if alike <= r:
-            alike = r + 1
-            while alike < num_rows and coarse[alike] == number and offsets[alike + 1] - offsets[alike] == length:
-                alike += 1
-        after = r + 1 + repeated_rows(words, start, length, alike - r - 1)
-        for repeat in range(r + 1, after):
-            kind[repeat] = kind[r]
+            latest[number] = again
+        length = offsets[r + 1] - offsets[r]
+        while alike <= r or (
+            alike < num_rows and coarse[alike] == number and offsets[alike + 1] - offsets[alike] == length
+        ):
+            alike += 1
+        after = end_of_run(words, offsets, r, alike)
+        kind[r:after] = again
         r = after
     return first[:found].copy(), kind
 
