@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer.corrections import REMEMBERED
 from sessionizer.waiting import OPEN
 from streams.events.event import EventBatch
 from streams.events.label_rules import positive
@@ -31,7 +32,8 @@ ROW_KEYS: Final = np.dtype(
         ("ripe_ms", "i8"),  # event time from which on nothing changes its labels
         ("next", "i4"),  # the next row of its session
         ("slot", "i4"),  # place of its session among those that wait; OPEN or LEFT
-        ("kind", "i8"),
+        ("kind", "i4"),
+        ("later", "i4"),  # the next row of its user that has left and may be corrected
     ]
 )
 """What the kernels need of a held row; the rest of it is payload."""
@@ -46,13 +48,13 @@ _KEY_COLUMNS: Final = {
     "impression": "impression",
     "kind": "kind",
 }
-_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips")
+_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips", "so_far", "sessions")
 
 
 class Rows:
     """Held events of one partition. A row is named from `add` until `free`."""
 
-    def __init__(self, schema: EventSchema) -> None:
+    def __init__(self, schema: EventSchema, *, corrects: bool = False) -> None:
         names = [label.name for label in schema.labels]
         self._labels = schema.labels
         self._enters = [names.index(h.label) if h.label is not None else None for h in schema.histories]
@@ -67,6 +69,11 @@ class Rows:
         """[R, H], how many entries of its user's history the row may see."""
         self.tips = np.zeros((0, num_histories), np.int32)
         """[R, H], the newest of these."""
+        self.so_far = np.zeros((0, len(names) if corrects else 0), np.float32)
+        """[R, T], the same as `labels`, and what was said after the row has left; no columns unless samples are
+        corrected."""
+        self.sessions = np.zeros((0, int(corrects)), np.uint64)
+        """[R, 1], session of a row that has left and may be corrected; no column unless samples are corrected."""
         self._chunk = np.zeros(0, np.int32)
         """[R], chunk that holds the rest of the row; _FREE for a name not in use."""
         self._place = np.zeros(0, np.int32)
@@ -103,6 +110,8 @@ class Rows:
         self.keys["slot"][names] = OPEN
         self.items[names] = events.item
         self.labels[names] = events.labels
+        if self.so_far.shape[1]:
+            self.so_far[names] = events.labels
         outcomes = events.kind == EventKind.OUTCOME
         self.num_outcomes += int(np.count_nonzero(outcomes))
         for h, label in enumerate(self._enters):
@@ -148,8 +157,9 @@ class Rows:
 
     @property
     def smallest_offset(self) -> int | None:
-        """Smallest offset of a held event."""
-        return int(self.keys["offset"][self.live].min()) if len(self) else None
+        """Smallest offset of a held event; a sample that has left and may be corrected is not held."""
+        held = self.live[self.keys["slot"][self.live] != REMEMBERED]
+        return int(self.keys["offset"][held].min()) if len(held) else None
 
     def _compact(self) -> None:
         """One chunk of live rows in place of many that are mostly forgotten."""
