@@ -95,7 +95,7 @@ def predictions(batches: list[MiniBatch]) -> npt.NDArray[np.float64]:
         if number >= 3 * len(batches) // 4:
             seen.append(torch.sigmoid(model.predict(tensors)).double().numpy()[places, 0])
     assert items.tolist() == [0, 1, 2, 3]
-    return np.asarray(seen).mean(axis=0)
+    return np.asarray(np.mean(seen, axis=0), np.float64)
 
 
 def items_of(batch: MiniBatch) -> npt.NDArray[np.int64]:
