@@ -17,8 +17,8 @@ from streams.events.schema import EventSchema
 
 ALGORITHM: Final = 5
 """Raised whenever the same events would give other batches."""
-VERSION: Final = 5
-VERSION_OF_TWO: Final = 6
+VERSION: Final = 7
+VERSION_OF_TWO: Final = 8
 """Of a partition with outcomes in a topic of their own."""
 
 
