@@ -14,10 +14,12 @@ rows           held events under small integer names
 history        each user's last items, point in time
 residents      users whose profiles come into a core, and leave it
 join           outcomes to the impressions they belong to
+corrections    samples that have left and may still be corrected, and what corrects them
 waiting        closed sessions that wait for their labels
 sessions       the compiled rules of sessions
 windower       sessions of one partition
 sampling       which negative samples are trained
+leaving        what leaves in one call, as samples in packing order
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
 cut            snapshots of a core as bytes
@@ -34,5 +36,6 @@ fetched        records as the client's parser leaves them
 faust_seam     whole fetched batches out of Faust: the only file that knows its private names
 emit           outlets on Kafka, with and without transactions
 recovery       the journal on Kafka: progress, cuts and marks read back
+refusals       partitions that a worker cannot work on
 job            the process: partitions in threads of their own behind the Faust worker
 """

@@ -7,17 +7,16 @@ offset: positions come from the handler, which has them from its cuts.
 What differs from a stock worker, and where:
     fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists; aiokafka
                 makes no object of its own for each record (`fetched`)
-    positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered
+    positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered;
+                an offset that is not in the topic is `lost`, and never replaced by the earliest or latest
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
                 superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
     consumer    `_create_worker_consumer` gives it our security settings, committed reads and an even assignment
     producer    not started: what is emitted goes through the partitions' own transactional producers
     shutdown    `on_stop` drains the handler while the group still counts us in; a second signal quits at once
 
-Clock marks are read by each partition itself. Outcomes in a topic of their own are subscribed too, and partition p of
-both topics must go to one worker: round-robin over the partitions of all topics would not do that when the workers do
-not divide them, so there the range assignor divides each topic alike (same members, same number of partitions).
-Faust's own assignor keeps such topics together as well, but it would make topics and move partitions for its tables.
+Clock marks are read by each partition itself. With two inputs, partition p of both must go to one worker: the range
+assignor divides each topic alike, round-robin does not when the workers do not divide the partitions.
 """
 
 # Faust's methods are overridden with the signatures they have: loosely typed, and reaching for private names.
@@ -37,7 +36,7 @@ import faust
 from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.app.base import BootStrategy
 from faust.transport.drivers import aiokafka as driver
@@ -57,7 +56,6 @@ _PAUSED_S = 0.02
 _WATCH_S = 1.0
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
-
 
 Lane = tuple[Input, int]
 """An input and one of its partitions."""
@@ -90,6 +88,9 @@ class BulkHandler(Protocol):
     def finished(self) -> Mapping[Lane, int]:
         """Next offset to commit of each."""
 
+    def lost(self, partitions: set[int]) -> None:
+        """The records that these were to read next are not in the topic; nothing is handed over from elsewhere."""
+
     def commit_failed(self, error: Exception) -> None:
         """A commit for the observers failed."""
 
@@ -112,18 +113,19 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:  # noqa: ARG002  (Faust's signature)
         app = _bulk(self.app)
         config = app.worker_config
-        assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
-        self._assignor = assignor
+        self._assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
         fetcher.PartitionRecords = MessagesOnly
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
             group_id=config.app,
             group_instance_id=config.instance,
-            partition_assignment_strategy=[assignor],
+            partition_assignment_strategy=[self._assignor],
             enable_auto_commit=False,
-            # Only until the handler has named the position; nothing is handed over before.
-            auto_offset_reset="earliest",
+            # The handler names every position. One that is gone is told to it, never replaced by another.
+            auto_offset_reset="none",
+            # How long it takes at most until new partitions are noticed.
+            metadata_max_age_ms=3 * config.session_timeout_ms,
             isolation_level="read_uncommitted" if app.kafka.plain else "read_committed",
             max_poll_records=config.max_poll_records,
             max_partition_fetch_bytes=config.max_fetch_bytes,
@@ -165,11 +167,10 @@ class BulkConsumer(driver.Consumer):
         await super().on_partitions_assigned(assigned, generation_id)
         app = _bulk(self.app)
         of_each = [{tp.partition for tp in assigned if tp.topic == topic} for topic in app.bulk_topics]
-        whole = set.intersection(*of_each)
-        if torn := set.union(*of_each) - whole:
+        if torn := set.union(*of_each) - set.intersection(*of_each):
             app.handler.torn(torn)
             app.request_stop()
-        app.handler.assigned(whole)
+        app.handler.assigned(set.intersection(*of_each))
 
     async def perform_seek(self) -> None:
         """Faust would go to the group's commits, perhaps after the handler has named a position."""
@@ -189,7 +190,7 @@ class BulkConsumer(driver.Consumer):
                 if handler.done():
                     _bulk(self.app).request_stop()
                 if active:
-                    self._hand_over(await self._getmany(active, _POLL_S), active)
+                    self._hand_over(await self._fetch(active), active)
                     await asyncio.sleep(0)
                 else:
                     await asyncio.sleep(_PAUSED_S)
@@ -199,6 +200,13 @@ class BulkConsumer(driver.Consumer):
         except asyncio.CancelledError:
             if not self.app.should_stop:
                 raise
+
+    async def _fetch(self, active: set[Any]) -> Mapping[Any, Sequence[Message]]:
+        try:
+            return await self._getmany(active, _POLL_S)
+        except OffsetOutOfRangeError as error:
+            _bulk(self.app).handler.lost({tp.partition for tp in error.args[0]})
+            return {}
 
     def _hand_over(self, records: Mapping[Any, Sequence[Message]], active: set[Any]) -> None:
         handler: BulkHandler = _bulk(self.app).handler

@@ -26,6 +26,7 @@ from sessionizer.faust_seam import Lane, build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
 from sessionizer.recovery import KafkaJournal
+from sessionizer.refusals import more_partitions, torn_partitions
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
 from streams.errors import ConfigError, RetryableError
@@ -43,10 +44,8 @@ from streams.metrics import Reporter
 
 TICK_S = 0.05
 """How soon a clock mark is seen by a partition that has nothing to do."""
-MOST_FENCINGS = 3
-"""So many rebalances with a fenced partition, close together: two processes share a `worker.instance`."""
-FENCINGS_TIMEOUTS = 10
-"""How close together, in session time-outs."""
+MOST_FENCINGS, FENCINGS_TIMEOUTS = 3, 10
+"""So many rebalances with a fenced partition within so many session time-outs: two share a `worker.instance`."""
 
 _COLLECT_EVERY = (200_000, 50, 100)
 """Thresholds of Python's garbage collector; what a cycle can hold back until then is tens of megabytes at most."""
@@ -139,6 +138,7 @@ class PartitionThread:
         """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
         self._stopping = False
+        self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
@@ -152,9 +152,7 @@ class PartitionThread:
     @property
     def wants(self) -> set[Lane]:
         """Of which inputs more records may come."""
-        if not self._started or self._start is not None:
-            return set()
-        most = self._job.worker.max_queue_records
+        most = self._job.worker.max_queue_records if self._started and self._start is None else 0
         return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
     def put(self, source: Input, records: Records) -> None:
@@ -164,6 +162,12 @@ class PartitionThread:
                 self._inbox.append((source, records))
                 self._queued[source] += len(records)
                 self._changed.notify()
+
+    def lose(self) -> None:
+        """The next record is not in the topic: recover, which says whether it can be had at all."""
+        with self._changed:
+            self._lost = True
+            self._changed.notify()
 
     def stop(self) -> None:
         """Ask for the last transaction and cut; `join` waits for them."""
@@ -203,6 +207,7 @@ class PartitionThread:
                 self.lags = {}
                 self._readable = frozenset(self._inputs)
                 self._start = partition.start
+                self._lost = False
                 self._started = False
             while not self._stopping:
                 found = self._next()
@@ -218,7 +223,9 @@ class PartitionThread:
 
     def _next(self) -> tuple[Input, Records] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
+            self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
+            if self._lost and not self._inbox:
+                raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
                 return None
             source, records = self._inbox.popleft()
@@ -235,11 +242,8 @@ class PartitionThread:
         ended = partition.ended and len(caught_up) == len(self._inputs)
         self.state = State(partition.committed, ended, core.held, Account() + core.account)
         most = self._job.worker.max_queue_records
-        self._readable = frozenset(
-            source
-            for source in self._inputs
-            if partition.may_read(source, caught_up=caught_up) and partition.num_queued(source) < most
-        )
+        free = [source for source in self._inputs if partition.num_queued(source) < most]
+        self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
         for source in self.lags:
             partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
 
@@ -260,6 +264,10 @@ class Fleet:
     def assigned(self, partitions: set[int]) -> None:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
+        topics = self._job.topics
+        if new := [partition for partition in partitions if partition >= topics.partitions]:
+            self.failure = self.failure or more_partitions(topics.interactions, topics.partitions, max(new) + 1)
+            return
         for partition in partitions - self._threads.keys():
             self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
 
@@ -285,11 +293,7 @@ class Fleet:
                 self._job.log("partition was not finished in time", {"partition": thread.partition})
 
     def torn(self, partitions: set[int]) -> None:
-        self.failure = self.failure or ConfigError(
-            f"partitions {sorted(partitions)} of {' and '.join(self._job.topics.inputs)} were given to different "
-            f"workers of group {self._job.worker.app}: they do not all read both topics. Stop all of them, then start "
-            "them with the same configuration"
-        )
+        self.failure = self.failure or torn_partitions(self._job.topics.inputs, self._job.worker.app, partitions)
 
     def starts(self) -> dict[Lane, int]:
         return {lane: offset for thread in self._threads.values() for lane, offset in thread.take_start().items()}
@@ -308,8 +312,12 @@ class Fleet:
 
     def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
-        inputs = tuple(Input)[: len(self._job.topics.inputs)]
-        return {(source, p): state.committed[source] for p, state in states.items() for source in inputs}
+        sources = tuple(Input)[: len(self._job.topics.inputs)]
+        return {(source, p): state.committed[source] for p, state in states.items() for source in sources}
+
+    def lost(self, partitions: set[int]) -> None:
+        for partition in partitions & self._threads.keys():
+            self._threads[partition].lose()
 
     def commit_failed(self, error: Exception) -> None:
         self._job.reporter.count("recd_commit_failures_total")
