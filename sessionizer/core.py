@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from sessionizer import cut
 from sessionizer.account import Account
 from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
+from sessionizer.continuing import CUT_VERSION, check_header
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
 from sessionizer.join import Joins
@@ -30,9 +32,10 @@ from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
 from sessionizer.windower import Windower
-from state.profiles import Profiles
+from state.profiles import decode, encode, histories_fingerprint
+from state.store import Missing
 from streams.clock_mark import ClockMark, MarkKind
-from streams.errors import ConfigError, InvariantError
+from streams.errors import InvariantError
 from streams.events.event import EventBatch
 from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
@@ -40,7 +43,6 @@ from streams.minibatch import MiniBatch
 
 ALGORITHM: Final = 4
 """Raised whenever the same events would give other batches."""
-_CUT_VERSION: Final = 3
 
 
 class PartitionCore:
@@ -63,6 +65,7 @@ class PartitionCore:
         self.epoch = 0
         self.fingerprint = fingerprint(schema, sessions, batches, joins)
         self._schema = schema
+        self._lore = histories_fingerprint(schema.histories)
         self._sampling = joins
         self._fresh_parts = batches.fresh == "parts"
         self._rows = Rows(schema)
@@ -101,13 +104,16 @@ class PartitionCore:
             return np.zeros(0, np.int64)
         return self._windower.unknown(np.unique(events.user))
 
-    def load(self, profiles: Profiles) -> None:
-        """Take in what is remembered of unknown users."""
-        self._windower.settle(profiles)
+    def load_profiles(self, users: npt.NDArray[np.int64], values: Sequence[bytes | Missing]) -> None:
+        """Take in unknown users with their profiles as bytes; a missing one is that of a new user."""
+        self._windower.settle(decode(users, values, self._lore, len(self._schema.histories)))
 
-    def changed_profiles(self) -> Profiles:
-        """What is to be remembered of users for whom that has changed since the last call, which is before each cut."""
-        return self._windower.changed()
+    def changed_profiles(self) -> dict[int, bytes | None]:
+        """Profiles as bytes that have changed since the last call, which is before each cut; None: nothing is left."""
+        changed = self._windower.changed()
+        values = encode(changed, self._lore, self.partition)
+        told = zip(changed.user.tolist(), values, changed.empty.tolist(), strict=True)
+        return {user: None if empty else value for user, value, empty in told}
 
     def evict(self) -> None:
         """Let go of users beyond `max_users_in_memory`, once their changed profiles are in safety."""
@@ -295,7 +301,7 @@ class PartitionCore:
         """Snapshot: `restore` goes on from here."""
         held, pending = self._rows.held, self._packer.pending
         header = {
-            "version": _CUT_VERSION,
+            "version": CUT_VERSION,
             "fingerprint": self.fingerprint,
             "partition": self.partition,
             "next_offset": self.next_offset,
@@ -336,7 +342,7 @@ class PartitionCore:
         """
         header, arrays = cut.decode(data)
         core = cls(schema, sessions, batches, header["partition"], joins, profiles)
-        core._check(header)
+        check_header(header, core.fingerprint, core._profiles)
         core.next_offset, core.epoch = header["next_offset"], header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
         core._packer.next_sequence = header["next_sequence"]
@@ -344,7 +350,7 @@ class PartitionCore:
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))
             core._histories.restore(cut.under("histories", arrays))
-            if header["profiles"] != core._profiles.store:
+            if header.get("profiles", "cuts") != core._profiles.store:
                 core._windower.change_all()
         core._joins.restore(cut.under("joins", arrays))
         if header["held"]:
@@ -352,24 +358,6 @@ class PartitionCore:
             core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
             core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
         return core
-
-    def _check(self, header: dict[str, Any]) -> None:
-        if header["version"] != _CUT_VERSION:
-            raise ConfigError(
-                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that "
-                "wrote it, or choose another worker.app and mini-batch topic"
-            )
-        if header["profiles"] != "cuts" and not self._profiles.external:
-            raise ConfigError(
-                f'partition {self.partition} keeps its profiles outside (profiles.store = "{header["profiles"]}"), and '
-                "without them every history would begin empty; set that again"
-            )
-        if header["fingerprint"] != self.fingerprint and header["held"]:
-            raise ConfigError(
-                f"partition {self.partition} holds {header['held']} events under another configuration of event, "
-                "labels, features, histories, groups, session or batch; restore the old one, drain with an end mark "
-                "(`recd ingest --end`), then change it"
-            )
 
 
 def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
