@@ -52,8 +52,9 @@ class KafkaChangelog:
         topic = self._topics.profiles
         if self._kafka.plain:
             return topic  # The stand-in gives its topics no ids, and survives nothing itself.
+        admin = client.admin(self._kafka)
         try:
-            asked = client.admin(self._kafka).describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S)
+            asked = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S)
             return f"{topic}/{asked[topic].result(_TIMEOUT_S).topic_id}"
         except KafkaException as error:
             raise RetryableError(f"Kafka does not say which topic {topic} is: {error.args[0]}") from error

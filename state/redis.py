@@ -111,7 +111,7 @@ class RedisServer:
             self._pool.disconnect()
             raise RetryableError(f"Redis has become read-only: {error}") from error
         except _TRANSIENT as error:
-            raise RetryableError(f"Redis did not do what was asked: {error}") from error
+            raise RetryableError(f"Redis did not do what was asked: {error}; start it, or correct redis.url") from error
         except exceptions.ResponseError as error:
             if _FULL in str(error):
                 raise RetryableError("Redis is full; raise maxmemory or remove what else is stored there") from error
