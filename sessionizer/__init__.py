@@ -7,6 +7,9 @@ effects        what the core orders its shell to do
 account        what became of every event
 hash_table     open addressing over 64-bit keys, for compiled kernels
 arrivals       lateness, duplicates, and back into event-time order
+merge          the inputs of a join task as one sequence
+erasures       when a tombstone takes effect
+intake         all that waits for its turn
 rows           held events under small integer names
 history        each user's last items, point in time
 residents      users whose profiles come into a core, and leave it
@@ -17,8 +20,8 @@ windower       sessions of one partition
 sampling       which negative samples are trained
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
-continuing     whether a core can go on from a cut
 cut            snapshots of a core as bytes
+compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
 progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired

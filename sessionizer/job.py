@@ -37,6 +37,7 @@ from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
 from streams.events.record import Record
 from streams.events.schema import EventSchema
+from streams.inputs import Position
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
@@ -109,7 +110,7 @@ class Job:
         if cut is not None:
             return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, self.profiles)
         core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, self.profiles)
-        core.next_offset = offset
+        core.position = Position(offset)
         return core
 
 

@@ -156,7 +156,8 @@ class ProfileCopy:
         except RetryableError as error:
             self._place.reporter.count("recd_profile_failures_total", partition=self._label)
             raise RetryableError(
-                f"partition {self._place.partition} waits for its users' profiles, and nothing is lost meanwhile: {error}"
+                f"partition {self._place.partition} waits for its users' profiles, and nothing is lost meanwhile: "
+                f"{error}"
             ) from error
 
     def _unsteady(self) -> RetryableError:

@@ -197,22 +197,23 @@ class Windower:
         """Take every user with entries for changed: none of them has been put anywhere yet."""
         self._chains["changed"] = self._chains["total"] > 0
 
-    def busy(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Which users have an event that is held, or a session that may go on: [num_users]."""
+    def busy(self, rows: Rows, also: I64) -> npt.NDArray[np.bool_]:
+        """Which users have an event that is held, or a session that may go on, and those named too: [num_users]."""
         users = self._users[: self.num_users]
         last_ms = users["last_ms"]
         busy = np.asarray((last_ms != MIN_MS) & (last_ms + self._config.gap_ms > self._passed_ms))
-        slots = np.empty(len(rows), np.int32)
-        residents.find(self._index, rows.keys["user"][rows.live], slots)
+        users_of_rows = np.concatenate([rows.keys["user"][rows.live], also])
+        slots = np.empty(len(users_of_rows), np.int32)
+        residents.find(self._index, users_of_rows, slots)
         busy[slots[slots != NONE]] = True
         return busy
 
-    def evict(self, most: int, rows: Rows) -> None:
+    def evict(self, most: int, rows: Rows, also: I64) -> None:
         """Leave at most so many users: those go that are not busy, those first of whom nothing was seen for longest.
 
-        Their profiles must be somewhere else.
+        Their profiles must be somewhere else. `also`: users to be kept as if they were busy.
         """
-        keep = self.busy(rows)
+        keep = self.busy(rows, also)
         spare = np.flatnonzero(~keep)
         excess = self.num_users - most
         if excess <= 0 or not len(spare):
@@ -224,9 +225,11 @@ class Windower:
         self._restore_users(own)
         rows.tips = residents.renamed(rows.tips, moved)
 
-    def arrays_of_busy(self, rows: Rows) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]], I32]:
+    def arrays_of_busy(
+        self, rows: Rows, also: I64
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]], I32]:
         """State for a cut that holds busy users only: as `arrays`, the entries, and the tips of rows among these."""
-        own, lore, moved = self._moved(self.busy(rows))
+        own, lore, moved = self._moved(self.busy(rows, also))
         return self.arrays() | own, lore, residents.renamed(rows.tips, moved)
 
     def _moved(

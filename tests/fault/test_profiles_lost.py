@@ -23,8 +23,8 @@ from infra.services.toolchain import Toolchain
 from sessionizer.changelog import user_of
 from state.profile_store import Tag, shelf_name
 from state.redis import RedisConfig
-from state.redis_profiles import RedisProfiles
-from tests.sessionizer.shell.town import Town, town
+from state.redis_profiles import TAG_FIELD, RedisProfiles
+from tests.sessionizer.shell.town import WAIT_MS, Town, town
 from tests.sessionizer.shell.world import events, identities, records, reference
 
 EVENTS = 3_000
@@ -36,6 +36,8 @@ class OwnRedis:
     """A server that a test may mistreat."""
 
     server: RedisServer
+    tag: object = None
+    """Of the state that a test wants to go back to."""
 
     @property
     def data(self) -> Path:
@@ -118,8 +120,15 @@ def stopped(place: Town, own: OwnRedis, number: int, produce: Callable[[], None]
         own.start()
 
 
-def rolled_back(_place: Town, own: OwnRedis, number: int, produce: Callable[[], None]) -> None:
+def rolled_back(place: Town, own: OwnRedis, number: int, produce: Callable[[], None]) -> None:
     snapshot = own.server.directory / "snapshot"
+    shelf = shelf_name(place.topics.profiles, 0)
+    if number == 1:
+        own.tag = own.client().hget(shelf, TAG_FIELD)
+    deadline = Deadline.after(place.clock, WAIT_MS)
+    while number == 2 and own.client().hget(shelf, TAG_FIELD) == own.tag:
+        assert not deadline.passed, place.logs()
+        place.clock.sleep(50)
     if number:
         own.server.stop()
         source, target = (own.data, snapshot) if number == 1 else (snapshot, own.data)

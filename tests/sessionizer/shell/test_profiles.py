@@ -24,6 +24,7 @@ from state.profile_store import Tag
 from state.store import MISSING, Missing
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import RetryableError
+from streams.inputs import Position
 from streams.metrics import Silent
 from tests.sessionizer.shell.memory import FusedProfiles, Log, MemoryChangelog
 from tests.sessionizer.shell.test_partition import PAIRS, Life, replay
@@ -50,7 +51,7 @@ class ProfileLife(Life):
         if cut is not None:
             return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut, profiles=FEW)
         made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0, profiles=FEW)
-        made.next_offset = offset
+        made.position = Position(offset)
         return made
 
     def makers(self) -> Makers:
