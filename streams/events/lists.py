@@ -103,13 +103,16 @@ def _decode(raw: bytes) -> list[int]:
         ids = _INTEGERS.decode(raw)
         if not ids or (min(ids) > -(1 << 63) and max(ids) < 1 << 63):
             return ids
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         # Strings, floats, or no list at all.
         pass
     try:
         return [feature_id(value) for value in _SCALARS.decode(raw)]
     except msgspec.ValidationError as error:
         raise PoisonError(Reason.WRONG_TYPE, f"not a list of ids: {error}") from None
+    except msgspec.DecodeError as error:
+        # While a field is skipped, nobody looks at how its texts are encoded.
+        raise PoisonError(Reason.BROKEN_JSON, f"not a list of ids: {error}") from None
 
 
 def _jagged(rows: Sequence[Sequence[int]]) -> Jagged:

@@ -14,7 +14,7 @@ from streams.kafka.topics import TopicsConfig
 
 def test_names_derive_from_two() -> None:
     config = TopicsConfig(interactions="a", minibatches="b")
-    assert config.names == ("a", "b", "a-dead-letter", "a-clock", "b-cuts")
+    assert config.names == ("a", "b", "a-dead-letter", "a-clock", "b-cuts", "b-profiles")
 
 
 def test_two_topics_of_one_name_are_refused() -> None:
