@@ -74,8 +74,7 @@ class Job:
     log: Log
     format: FormatConfig = field(default_factory=FormatConfig)
     profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
-    profile_store: ProfileStore | None = None
-    """Where working copies of profiles are; there must be one if `profiles` says so."""
+    profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
     def partition(self, partition: int) -> Partition:
         """Recover one partition; fences every older owner."""
@@ -100,10 +99,9 @@ class Job:
     def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
         if not self.profiles.external:
             return None
-        store = self.profile_store
+        store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
         assert store is not None, "profiles are kept outside: a job needs their store"
-        shelf = shelf_name(self.topics.profiles, partition)
-        place = CopyPlace(partition=partition, shelf=shelf, reporter=self.reporter, log=self.log)
+        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
         return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
 
     def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
@@ -145,6 +143,7 @@ class PartitionThread:
         self._started = False
         self._changed = threading.Condition()
         self._stopping = False
+        self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
@@ -167,6 +166,12 @@ class PartitionThread:
                 self._inbox.append(records)
                 self._queued += len(records)
                 self._changed.notify()
+
+    def lose(self) -> None:
+        """The next record is not in the topic: recover, which says whether it can be had at all."""
+        with self._changed:
+            self._lost = True
+            self._changed.notify()
 
     def stop(self) -> None:
         """Ask for the last transaction and cut; `join` waits for them."""
@@ -204,6 +209,7 @@ class PartitionThread:
                 self._inbox.clear()
                 self._queued = 0
                 self.lag = None
+                self._lost = False
                 self._start = partition.start_offset
                 self._started = False
             while not self._stopping:
@@ -219,7 +225,9 @@ class PartitionThread:
 
     def _next(self) -> Records:
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
+            self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
+            if self._lost and not self._inbox:
+                raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
                 return ()
             records = self._inbox.popleft()
@@ -254,6 +262,9 @@ class Fleet:
     def assigned(self, partitions: set[int]) -> None:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
+        if new := [partition for partition in partitions if partition >= self._job.topics.partitions]:
+            self.failure = self.failure or more_partitions(self._job.topics, max(new) + 1)
+            return
         for partition in partitions - self._threads.keys():
             self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
 
@@ -297,6 +308,10 @@ class Fleet:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
         return {partition: state.committed_offset for partition, state in states.items()}
 
+    def lost(self, partitions: set[int]) -> None:
+        for partition in partitions & self._threads.keys():
+            self._threads[partition].lose()
+
     def commit_failed(self, error: Exception) -> None:
         self._job.reporter.count("recd_commit_failures_total")
         self._job.log("offsets were not committed; the next commit will", {"error": str(error)})
@@ -337,6 +352,15 @@ class Fleet:
                 f"another process of group {worker.app} has worker.instance = {worker.instance} too, and the two take "
                 "the partitions from each other; give each process an instance of its own"
             )
+
+
+def more_partitions(topics: TopicsConfig, found: int) -> ConfigError:
+    """What to do when the topic of the events has grown."""
+    return ConfigError(
+        f"{topics.interactions} has {found} partitions or more, but topics.partitions is {topics.partitions}: users "
+        "have moved between partitions, and sessions would be torn. A topic cannot shrink again: write the events into "
+        "a new one of that many partitions, with mini-batches and worker.app of its own"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

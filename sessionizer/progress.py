@@ -62,6 +62,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     cut: CutRef | None = None
     source: str = ""
     """Topic of the interactions; the outlet fills it in. Two sources may not share a mini-batch topic."""
+    topic_ids: dict[str, str] = {}
+    """Ids that the topics read and written had, by name; the outlet fills them in. Empty where a broker tells none."""
     version: int = VERSION
 
     def encode(self) -> bytes:

@@ -126,4 +126,4 @@ def _conclude(summary: Summary, reason: str, wall_ms: int, dead_letters: str, *,
             f"{summary.held} held\n"
         )
         if account["dead_lettered"]:
-            sys.stdout.write(f"what is wrong with each stands in the headers of its record in {dead_letters}\n")
+            sys.stdout.write(f"what is wrong with each: recd inspect dead-letters (topic {dead_letters})\n")
