@@ -19,16 +19,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.changelog import KafkaChangelog
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
 from sessionizer.faust_seam import Lane, build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
+from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from sessionizer.recovery import KafkaJournal
 from sessionizer.refusals import more_partitions, torn_partitions
 from sessionizer.reporting import PartitionReport
+from sessionizer.summary import Summary
 from sessionizer.worker_config import WorkerConfig
+from state.profile_store import ProfileStore, shelf_name
 from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
@@ -70,6 +74,8 @@ class Job:
     """The wall clock, for what is decided by it."""
     log: Log
     format: FormatConfig = field(default_factory=FormatConfig)
+    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
+    profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
     def partition(self, partition: int) -> Partition:
         """Recover one partition; fences every older owner."""
@@ -79,6 +85,7 @@ class Job:
             core=lambda cut, offset: self._core(partition, cut, offset),
             decoder=self._decoder(self.schema),
             outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
+            profiles=self._profile_copy(partition),
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
@@ -91,15 +98,23 @@ class Job:
             fresh_ms=self.batch.fresh_ms,
         )
 
+    def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
+        if not self.profiles.external:
+            return None
+        store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
+        assert store is not None, "profiles are kept outside: a job needs their store"
+        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
+        return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
+
     def _decoder(self, schema: EventSchema) -> EventDecoder:
         return EventDecoder(schema, choose(self.format, schema, lambda: Registry(self.format)))
 
     def _core(self, partition: int, cut: bytes | None, start: Position) -> PartitionCore:
-        two = self.topics.outcomes is not None
+        two, made = self.topics.outcomes is not None, (self.schema, self.session, self.batch)
         if cut is None:
-            core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, with_outcomes=two)
+            core = PartitionCore(*made, partition, self.join, self.profiles, with_outcomes=two)
         else:
-            core = PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, with_outcomes=two)
+            core = PartitionCore.restore(*made, cut, self.join, self.profiles, with_outcomes=two)
         core.position = start
         return core
 
@@ -359,20 +374,6 @@ class Fleet:
                 f"another process of group {worker.app} has worker.instance = {worker.instance} too, and the two take "
                 "the partitions from each other; give each process an instance of its own"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a worker leaves behind."""
-
-    partitions: list[int]
-    """Held when it stopped."""
-    ended: bool
-    """Whether all of them had reached their end marks."""
-    interrupted: bool
-    """Whether SIGINT stopped it."""
-    held: int
-    account: Account
 
 
 def _collect_rarely() -> None:

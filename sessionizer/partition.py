@@ -6,11 +6,13 @@ Never reads a clock by itself, and imports no client: the same class runs on an 
 
 Commit order, in one transaction of the partition:
     1. mini-batches, end records and dead letters since the last commit, and clock marks to be decided
-    2. the cut, when one is due (acknowledged, so that its place is known)
+    2. when a cut is due, the profiles that have changed, then the cut (acknowledged, so that its place is known)
     3. the progress record
     4. commit: all of it becomes visible, or nothing
-    5. marks are read back from the clock topic and only then applied
-A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds progress that says what to suppress.
+    5. the working copy of the profiles takes in what has changed; marks are read back from the clock topic and only
+       then applied
+A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds progress that says what to suppress, and
+a working copy whose tag says what it lacks.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ from sessionizer.backlog import Backlog, Decoder, between, without_future
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
-from sessionizer.outlet import Journal, Outlet, Recovered
+from sessionizer.outlet import Journal, Outlet
+from sessionizer.profile_copy import ProfileCopy
 from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
+from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
 from streams.errors import InvariantError
+from streams.events.event import EventBatch
 from streams.events.record import Decoded, Records
 from streams.inputs import Input, Position
 
@@ -49,6 +54,8 @@ class Makers:
     decoder: Decoder
     outcomes: Decoder | None = None
     """Decoder of the outcomes where they have a topic of their own."""
+    profiles: Callable[[], ProfileCopy] | None = None
+    """The working copy of the users' profiles, where they are kept outside the core."""
 
 
 class Partition:
@@ -72,6 +79,9 @@ class Partition:
         self._lateness_ms = lateness_ms
         self._fresh_ms = fresh_ms
         two = makers.outcomes is not None
+        self._profiles = makers.profiles() if makers.profiles is not None else None
+        if self._profiles is not None:
+            self._profiles.reach()  # Nothing else is opened again and again while it does not answer.
         self._outlet = makers.outlet()
         self._journal = makers.journal()
         recovered = self._journal.load()
@@ -79,6 +89,9 @@ class Partition:
         self.start = start_position(recovered, two=two)
         """Where the inputs are to be read from."""
         self.core = makers.core(recovered.cut, self.start)
+        self._changed: dict[int, bytes | None] = {}
+        if self._profiles is not None:
+            self._profiles.open(recovered.progress.cut.profiles_offset if recovered.progress.cut else 0)
         self._marks = Marks(partition, recovered.progress, self.start, two=two)
         self._add(self._journal.start_clock(self._marks.next_clock_offset))
         self._committed_ms = self._cut_ms = now_ms()
@@ -161,6 +174,8 @@ class Partition:
         """Give up what is not committed, and leave Kafka."""
         self._outlet.close()
         self._journal.close()
+        if self._profiles is not None:
+            self._profiles.close()
         self.report.forget()
 
     @property
@@ -204,6 +219,7 @@ class Partition:
         if ahead := self._marks.future(source):
             events, future = without_future(events, ahead, decoded.origin)
             rejected = sorted(rejected + future, key=lambda one: one.offset)
+        self._load(events)
         self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop, source=source))
         for one in rejected:
             if one.offset >= self._known.position[source]:
@@ -212,6 +228,12 @@ class Partition:
                 self._unsent = True
         self._marks.move(stop, source)
         self._apply_due()
+
+    def _load(self, events: EventBatch) -> None:
+        """Fetch the profiles of users that the core does not hold, all of them at once."""
+        users = self.core.unknown(events)
+        if len(users) and self._profiles is not None:
+            self.core.load_profiles(users, self._profiles.read(users.tolist()))
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -250,8 +272,9 @@ class Partition:
 
     def _commit(self, *, with_cut: bool = False) -> int:
         self._expect_replayed()
+        known_cut = self._progress.cut
         # Without a cut there is nothing to suppress from: the first commit always holds one.
-        cut = self._cut() if with_cut or self._progress.cut is None else self._progress.cut
+        cut = self._cut() if with_cut or known_cut is None else known_cut
         two = len(self.inputs) > 1
         progress = Progress(
             version=VERSION_OF_TWO if two else VERSION,
@@ -265,15 +288,22 @@ class Partition:
         clock_offset = self._outlet.commit(progress)
         self._progress = progress
         self._unsent = False
+        if cut is not known_cut and self._profiles is not None:
+            self._profiles.write(self._changed, cut.profiles_offset)
+            self.core.evict()
         self._committed_ms = self._now_ms()
         self.report.account(self.core.account)
         return clock_offset
 
     def _cut(self) -> CutRef:
         begun_ms = self._now_ms()
-        data = self.core.cut()
         old = self._progress.cut
         number = old.number + 1 if old else 1
+        profiles_offset = old.profiles_offset if old else 0
+        if self._profiles is not None:
+            self._changed = self.core.changed_profiles()
+            profiles_offset = self._outlet.send_profiles(self._changed) or profiles_offset
+        data = self.core.cut()
         ended = self._marks.ended_at
         place = self._outlet.send_cut(data, number, old.chunks if old else 0)
         self._cut_ms = self._now_ms()
@@ -290,6 +320,7 @@ class Partition:
             ended_at=ended.interactions if ended else -1,
             next_outcome=self.core.position.outcomes if len(self.inputs) > 1 else UNSET,
             ended_outcome=ended.outcomes if ended and len(self.inputs) > 1 else UNSET,
+            profiles_offset=profiles_offset,
         )
 
     def _keep_awake(self, backlog: Backlog, now_ms: int) -> None:
@@ -347,28 +378,3 @@ class Partition:
                 f"{self._known.next_offset}, but re-reading gives only {self.core.next_sequence}; "
                 "the interactions topic, the clock topic or the cut was changed"
             )
-
-
-def start_position(recovered: Recovered, *, two: bool) -> Position:
-    """Where to read on; InvariantError when those records are gone or never were."""
-    progress, begin = recovered.progress, recovered.begin
-    if progress.cut is None:
-        return begin
-    start = progress.cut.position
-    if two and progress.cut.next_outcome is UNSET:
-        # Outcomes have been given a topic of their own since.
-        start = start.moved(Input.OUTCOMES, begin.outcomes)
-    for source in Input:
-        if start[source] < begin[source]:
-            raise InvariantError(
-                f"the records of the {source.name.lower()} from offset {start[source]} to {begin[source]} expired "
-                "before they were read, so sessions would be torn; raise the topic's retention; to go on without them "
-                "choose another worker.app and mini-batch topic"
-            )
-        if progress.position[source] > recovered.end[source]:
-            raise InvariantError(
-                f"offset {progress.position[source]} of the {source.name.lower()} was processed but the partition ends "
-                f"at {recovered.end[source]}: the topic was deleted and made anew; choose another worker.app and "
-                "mini-batch topic"
-            )
-    return start

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from sessionizer.config import BatchConfig
 from sessionizer.core import PartitionCore
 from sessionizer.outlet import FencedError, Recovered
-from sessionizer.partition import Makers, Partition, start_position
+from sessionizer.partition import Makers, Partition
 from sessionizer.progress import CutRef, Progress
 from sessionizer.reporting import PartitionReport
+from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
@@ -56,17 +57,19 @@ class Life:
         made.position = start
         return made
 
-    def open(self) -> Partition:
-        makers = Makers(
+    def makers(self) -> Makers:
+        return Makers(
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
             decoder=self.decoder,
         )
+
+    def open(self) -> Partition:
         report = PartitionReport(Silent(), 0)
         return Partition(
             0,
-            makers,
+            self.makers(),
             CONFIG,
             report,
             now_ms=lambda: self.now_ms,

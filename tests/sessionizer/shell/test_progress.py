@@ -88,7 +88,7 @@ def test_golden_bytes_of_a_progress_record_of_two_topics() -> None:
     )  # fmt: skip
     data = (
         b'{"next_offset":50,"next_sequence":0,"next_epoch":0,"clock_offset":0,"cut":{"number":2,"first_offset":5,'
-        b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[],"ended_at":30,'
+        b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[],"ended_at":30,"profiles_offset":0,'
         b'"next_outcome":12,"ended_outcome":11},"source":"views","topic_ids":{},"version":2,"next_outcome":13,"outcomes":"clicks"}'
     )
     progress = Progress(next_offset=50, cut=cut, source="views", version=2, next_outcome=13, outcomes="clicks")
