@@ -8,13 +8,14 @@ Blocking throughout: an outlet lives in its partition's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from sessionizer.changelog import profile_key
 from sessionizer.outlet import CutPlace, FencedError
 from sessionizer.progress import Progress, chunk_key, progress_key, to_chunks
 from sessionizer.recovery import offset_of
@@ -106,6 +107,15 @@ class PlainOutlet:
             self._send(self._topics.cuts, None, key=chunk_key(self._partition, index))
         self._flush()
         return CutPlace(first_offset=min(first), chunks=len(chunks))
+
+    def send_profiles(self, values: Mapping[int, bytes | None]) -> int | None:
+        offsets: list[int] = []
+        for user, value in values.items():
+            self._send(self._topics.profiles, value, key=profile_key(user), delivered=offsets.append)
+        if not values:
+            return None
+        self._flush()
+        return max(offsets) + 1
 
     def commit(self, progress: Progress) -> int:
         # Without transactions order is all there is: progress is written after everything else has arrived.

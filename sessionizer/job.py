@@ -19,15 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.changelog import KafkaChangelog
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
 from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
+from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from sessionizer.recovery import KafkaJournal
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
+from state.profile_store import ProfileStore, shelf_name
 from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
@@ -70,6 +73,8 @@ class Job:
     """The wall clock, for what is decided by it."""
     log: Log
     format: FormatConfig = field(default_factory=FormatConfig)
+    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
+    profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
     def partition(self, partition: int) -> Partition:
         """Recover one partition; fences every older owner."""
@@ -78,6 +83,7 @@ class Job:
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
             decoder=EventDecoder(self.schema, choose(self.format, self.schema, lambda: Registry(self.format))),
+            profiles=self._profile_copy(partition),
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
@@ -90,10 +96,18 @@ class Job:
             fresh_ms=self.batch.fresh_ms,
         )
 
+    def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
+        if not self.profiles.external:
+            return None
+        store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
+        assert store is not None, "profiles are kept outside: a job needs their store"
+        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
+        return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
+
     def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
         if cut is not None:
-            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join)
-        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join)
+            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, self.profiles)
+        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, self.profiles)
         core.position = Position(offset)
         return core
 

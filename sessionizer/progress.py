@@ -44,6 +44,8 @@ class CutRef(msgspec.Struct, frozen=True, kw_only=True):
     """Clock offsets of the marks that have taken effect at exactly `next_offset`."""
     ended_at: int = -1
     """Offset at which the last end mark took effect; -1: none has."""
+    profiles_offset: int = 0
+    """First offset of the profiles' changelog that is not part of the state at this cut."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
