@@ -100,7 +100,7 @@ class Round:
             crash=crash,
             suppress=self.suppress,
         )
-        self.workers[name] = audit_worker.start(orders, self.place.directory / f"{name}.log")
+        self.workers[name] = audit_worker.start(orders, self._log(name))
         return self.workers[name]
 
     def produce(self, *, ending: bool = False) -> None:
@@ -144,7 +144,7 @@ class Round:
 
     def assignments(self, name: str) -> int:
         """How often the workers of this name were given partitions."""
-        log = self.workers[name].log
+        log = self._log(name)
         return log.read_text().count("partitions assigned") if log.exists() else 0
 
     def dies(self, worker: Worker) -> bool:
@@ -182,6 +182,9 @@ class Round:
 
     def logs(self) -> str:
         return self.place.logs()
+
+    def _log(self, name: str) -> Path:
+        return self.place.directory / f"{name}.log"
 
     def _compare(self, partition: int, expected: Outcome) -> Verdict:
         batches = self.place.batches(partition)

@@ -44,6 +44,15 @@ def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_noth
         assert all(getattr(account, name) for name in names), "the stream must have everything in it"
 
 
+@pytest.mark.timeout(400)
+def test_partitions_that_move_with_work_in_flight_repeat_and_lose_nothing(kafka: str, tmp_path: Path) -> None:
+    with audit_round(kafka, "audit-few-moves", tmp_path, seed=3, portions=3) as attack:
+        hits = move(attack, ["join", "leave"])
+        attack.finish()
+        assert attack.verdict().exact, attack.logs()
+        assert any(hit.counts for hit in hits), hits
+
+
 @pytest.mark.parametrize("broken", ["transactions", "suppression"])
 @pytest.mark.timeout(400)
 def test_a_worker_that_is_broken_on_purpose_is_found_out(kafka: str, tmp_path: Path, broken: str) -> None:
