@@ -156,7 +156,7 @@ class Rows:
         live = self.live
         if not len(live):
             return
-        self._chunks, self._num_live = {self._next_chunk: self.take(live)}, {self._next_chunk: len(live)}
+        self._chunks, self._num_live = {self._next_chunk: self.take(live).owned()}, {self._next_chunk: len(live)}
         self._chunk[live], self._place[live] = self._next_chunk, np.arange(len(live))
         self._next_chunk += 1
 
