@@ -7,8 +7,12 @@ effects        what the core orders its shell to do
 account        what became of every event
 hash_table     open addressing over 64-bit keys, for compiled kernels
 arrivals       lateness, duplicates, and back into event-time order
+merge          the inputs of a join task as one sequence
+erasures       when a tombstone takes effect
+intake         all that waits for its turn
 rows           held events under small integer names
 history        each user's last items, point in time
+residents      users whose profiles come into a core, and leave it
 join           outcomes to the impressions they belong to
 waiting        closed sessions that wait for their labels
 sessions       the compiled rules of sessions
@@ -17,6 +21,7 @@ sampling       which negative samples are trained
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
 cut            snapshots of a core as bytes
+compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
 progress       what a partition has made visible, as bytes
 outlet         the protocols between a partition and Kafka

@@ -127,6 +127,18 @@ def _unmarked(clock: Any, heap: Any, seen: Any, marked: Any, kept: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)
+def _copy_rows(clock: Any, heap: Any, seen: Any, rows: Any) -> Any:
+    """Write down what waits; returns how many there are."""
+    num = 0
+    for i in range(clock[0].num_waiting):
+        at = probe(seen, heap[i].id)
+        if seen[at].row == heap[i].row and seen[at].time == heap[i].time:
+            rows[num] = heap[i].row
+            num += 1
+    return num
+
+
+@nb.njit(cache=True, nogil=True)
 def _admit(state: Any, limits: Any, events: Any, out: Any) -> Any:
     clock, heap, seen = state
     lateness_ms, horizon_ms, max_waiting = limits
@@ -194,6 +206,12 @@ class Arrivals:
     def max_time_ms(self) -> int:
         """Latest event time of this epoch; MIN_MS before the first event."""
         return int(self._clock[0]["max_ms"])
+
+    @property
+    def waiting_rows(self) -> I32:
+        """Rows that have not been released, in no order."""
+        rows = np.empty(int(self._clock[0]["num_waiting"]), np.int32)
+        return rows[: _copy_rows(self._clock, self._heap, self._seen, rows)]
 
     def admit(self, times: I64, ids: U64, hashes: U64, rows: I32) -> Admitted:
         """Judge N events in arrival order; `rows` are the names they keep until they are released."""

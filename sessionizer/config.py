@@ -15,6 +15,7 @@ from streams.strict import STRICT
 JoinPolicy = Literal["wait", "wait-positive"]
 Freshness = Literal["whole", "parts"]
 SamplingUnit = Literal["sample", "session"]
+ProfileStore = Literal["cuts", "redis"]
 
 LONGEST_MS: Final = 1 << 53
 """Far beyond any stream, and far from where sums of event times would leave int64."""
@@ -123,3 +124,27 @@ class BatchConfig:
             raise ConfigError("batch.max_bytes must be at least 65536")
         if self.samples > MOST_SAMPLES:
             raise ConfigError(f"batch.samples must be at most {MOST_SAMPLES}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfilesConfig:
+    """Where what is remembered of users between their sessions is kept: the entries of their histories."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    store: ProfileStore = "cuts"
+    """cuts: in the memory of the sessionizer and in every cut: nothing else has to run, and both grow with the number
+    of users. redis: in a compacted topic and, as a working copy, in Redis: memory and cuts are bounded. What is in a
+    mini-batch is the same."""
+    max_users_in_memory: int = 200_000
+    """With store = "redis": users whose profile a partition keeps at hand, so that it is not read again. Those with
+    events that are held come on top."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_users_in_memory <= MOST_SAMPLES:
+            raise ConfigError(f"profiles.max_users_in_memory must lie in 1..{MOST_SAMPLES}")
+
+    @property
+    def external(self) -> bool:
+        """Whether profiles are kept outside the sessionizer."""
+        return self.store != "cuts"

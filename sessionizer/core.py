@@ -4,16 +4,14 @@ Owns the order of the steps and the account. Decides everything; performs nothin
 the same effects, whatever the poll boundaries, and a core restored from a cut goes on as if it had never stopped.
 No clock, no randomness, no Kafka.
 
-One event walks: arrivals (late? duplicate? whose turn?) → windower (which session? what history?) → packer (which
-batch?).
+One event walks: arrivals (late? duplicate?) → merge (whose turn, of both inputs?) → windower (which session? what
+history?) → packer (which batch?).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, replace
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -21,29 +19,29 @@ import numpy.typing as npt
 
 from sessionizer import cut
 from sessionizer.account import Account
-from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, REPLACING, Admitted, Arrivals
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, MAX_MS, REPLACING, Admitted
+from sessionizer.compatible import VERSION, VERSION_OF_TWO, check, fingerprint
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
+from sessionizer.intake import Intake
 from sessionizer.join import Joins
 from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
 from sessionizer.windower import Windower
+from state.profiles import Profiles
 from streams.clock_mark import ClockMark, MarkKind
-from streams.errors import ConfigError, InvariantError
+from streams.errors import InvariantError
 from streams.events.event import EventBatch
 from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
+from streams.inputs import Input, Position
 from streams.minibatch import MiniBatch
-
-ALGORITHM: Final = 3
-"""Raised whenever the same events would give other batches."""
-_CUT_VERSION: Final = 2
 
 
 class PartitionCore:
-    """Sessions and batches of one partition of the interactions topic."""
+    """Sessions and batches of one partition of the interactions topic, and of the outcomes' if they have one."""
 
     def __init__(
         self,
@@ -52,67 +50,120 @@ class PartitionCore:
         batches: BatchConfig,
         partition: int,
         joins: JoinConfig | None = None,
+        profiles: ProfilesConfig | None = None,
+        *,
+        with_outcomes: bool = False,
     ) -> None:
         joins = joins or JoinConfig()
+        self._profiles = profiles or ProfilesConfig()
         self.partition = partition
         self.account = Account()
-        self.next_offset = 0
+        self.position = Position()
         self.epoch = 0
-        self.fingerprint = fingerprint(schema, sessions, batches, joins)
+        self.fingerprint = fingerprint(schema, sessions, batches, joins, with_outcomes=with_outcomes)
         self._schema = schema
         self._sampling = joins
         self._fresh_parts = batches.fresh == "parts"
         self._rows = Rows(schema)
-        self._arrivals = Arrivals(sessions)
+        self._intake = Intake(sessions, self._rows, with_outcomes=with_outcomes)
         self._histories = Histories(schema.histories)
         self._joins = Joins(joins, schema.labels)
         self._windower = Windower(sessions, self._histories, self._joins)
-        self._packer = Packer(schema, partition, batches)
+        self._packer = Packer(schema, partition, batches, joins.negative_rate)
 
-    def feed(self, events: EventBatch, *, rejected: int, next_offset: int) -> list[Effect]:
-        """Events of one poll in offset order; `rejected` more records of it could not be used."""
-        self._expect_advance(next_offset)
+    def feed(
+        self, events: EventBatch, *, rejected: int, next_offset: int, source: Input = Input.INTERACTIONS
+    ) -> list[Effect]:
+        """Events of one poll of one input in offset order; `rejected` more records of it could not be used.
+
+        Its users must be `unknown` no longer. Tombstones may only be among the interactions.
+        """
+        self._expect_advance(source, next_offset)
+        if len(unknown := self.unknown(events)):
+            raise InvariantError(f"events of {len(unknown)} users were fed whose profiles were not loaded")
         self.account.events += len(events) + rejected
         self.account.dead_lettered += rejected
         effects: list[Effect] = []
         start = 0
         erasing = events.kind == EventKind.TOMBSTONE
         for first, last in _runs(erasing):
-            effects += self._take(_between(events, start, first))
-            self._erase(np.unique(events.user[first:last]))
+            effects += self._take(_between(events, start, first), source)
+            self.account.erased += self._intake.erase(np.unique(events.user[first:last]))
+            effects += self._catch_up()
             self.account.tombstones += last - first
             start = last
-        effects += self._take(_between(events, start, len(events)))
-        self.next_offset = next_offset
+        effects += self._take(_between(events, start, len(events)), source)
+        self.position = self.position.moved(source, next_offset)
         self._balance()
         return effects
 
-    def _take(self, events: EventBatch) -> list[Effect]:
+    def unknown(self, events: EventBatch) -> npt.NDArray[np.int64]:
+        """Users of these events whose profiles have to be loaded first; none where profiles are not kept outside."""
+        if not self._profiles.external or not len(events):
+            return np.zeros(0, np.int64)
+        return self._windower.unknown(np.unique(events.user))
+
+    def load(self, profiles: Profiles) -> None:
+        """Take in what is remembered of unknown users."""
+        self._windower.settle(profiles)
+
+    def changed_profiles(self) -> Profiles:
+        """What is to be remembered of users for whom that has changed since the last call, which is before each cut."""
+        return self._windower.changed()
+
+    def evict(self) -> None:
+        """Let go of users beyond `max_users_in_memory`, once their changed profiles are in safety."""
+        if self._profiles.external:
+            self._windower.evict(self._profiles.max_users_in_memory, self._rows, self._intake.erasures.users)
+
+    def _take(self, events: EventBatch, source: Input) -> list[Effect]:
         """Events none of which erases a user."""
         if not len(events):
             return []
         effects: list[Effect] = []
-        admitted = self._admit(events)
+        admitted = self._admit(events, source)
         late = admitted.verdict == LATE
         if late.any():
             effects.append(ReportLate(self.partition, events.offset[late], admitted.late_by_ms[late]))
-        closings = self._windower.advance(admitted.released, self._rows, self._arrivals.watermark_ms)
-        return effects + self._emit(self._pack(closings))
+        return effects + self._catch_up()
+
+    def _catch_up(self) -> list[Effect]:
+        """Event time reaches the watermark; erasures act on the way, each at its own moment."""
+        watermark_ms = self.watermark_ms
+        effects = self._erase_until(watermark_ms)
+        return effects + self._emit(
+            self._pack(self._windower.advance(self._intake.rows_before(watermark_ms), self._rows, watermark_ms))
+        )
+
+    def _erase_until(self, reached_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        while (at_ms := self._intake.erasures.next_ms(reached_ms)) is not None:
+            closings = self._windower.advance(self._intake.rows_before(at_ms), self._rows, at_ms)
+            effects += self._emit(self._pack(closings))
+            self._erase(self._intake.erasures.take(at_ms), at_ms)
+        return effects
+
+    def _erase(self, users: npt.NDArray[np.int64], before_ms: int) -> None:
+        """Forget these users and everything of theirs before this time that has not been emitted."""
+        theirs = self._intake.rows_of(users, before_ms)
+        self._windower.erase(users, self._rows.marked(theirs))
+        self.account.erased += self._intake.forget(theirs) + self._packer.erase(users)
 
     def apply(self, mark: ClockMark) -> list[Effect]:
         """A decision of the wall clock whose turn it is."""
-        if mark.partition != self.partition or mark.after_offset != self.next_offset:
-            raise InvariantError(f"{mark} was applied to partition {self.partition} at offset {self.next_offset}")
+        if mark.partition != self.partition or mark.after != self.position:
+            raise InvariantError(f"{mark} was applied to partition {self.partition} at {self.position}")
         match mark.kind:
             case MarkKind.IDLE:
-                released = self._arrivals.advance(mark.value_ms)
-                closings = self._windower.advance(released, self._rows, self._arrivals.watermark_ms)
-                effects = self._emit(self._pack(closings))
+                self._intake.merge.advance(mark.input, mark.value_ms)
+                effects = self._catch_up()
                 # Silence fills no batch: what waits for company alone would wait for ever.
                 return effects if len(self._rows) else effects + self._emit(self._packer.flush())
             case MarkKind.END:
-                closings = self._windower.end_epoch(self._arrivals.end_epoch(), self._rows)
-                ended = self._emit(self._pack(closings) + self._packer.flush())
+                self._intake.merge.end_epoch()
+                ended = self._erase_until(MAX_MS)
+                closings = self._windower.end_epoch(self._intake.rows_before(MAX_MS), self._rows)
+                ended += self._emit(self._pack(closings) + self._packer.flush())
                 self.epoch += 1
                 self._balance()
                 return [*ended, EndReached(self.partition, self.epoch - 1, self.next_offset)]
@@ -123,9 +174,9 @@ class PartitionCore:
             case MarkKind.FUTURE:
                 return []  # The shell rejects the record itself; `feed` counts it.
 
-    def _admit(self, events: EventBatch) -> Admitted:
+    def _admit(self, events: EventBatch, source: Input) -> Admitted:
         names = self._rows.reserve(len(events))
-        admitted = self._arrivals.admit(events.event_time_ms, events.event_id, events.content_hash, names)
+        admitted = self._intake.merge.admit(source, events, names)
         kept = (admitted.verdict == ACCEPTED) | (admitted.verdict == REPLACING)
         self._rows.add(events if kept.all() else events.take(np.flatnonzero(kept)), names[kept])
         self._rows.give_back(names[~kept])
@@ -141,19 +192,7 @@ class PartitionCore:
     def _send_ripe(self) -> list[MiniBatch]:
         if not self._fresh_parts:
             return []
-        return self._pack(self._windower.send_ripe(self._rows, self._arrivals.watermark_ms))
-
-    def _erase(self, users: npt.NDArray[np.int64]) -> None:
-        """Forget these users and everything of theirs that has not been emitted."""
-        live = self._rows.live
-        theirs = live[np.isin(self._rows.keys["user"][live], users)]
-        marked = np.zeros(len(self._rows.keys), np.bool_)
-        marked[theirs] = True
-        self._arrivals.erase(marked)
-        self._windower.erase(users, marked)
-        samples = np.count_nonzero(self._rows.keys["kind"][theirs] != EventKind.OUTCOME)
-        self._rows.free(theirs)
-        self.account.erased += int(samples) + self._packer.erase(users)
+        return self._pack(self._windower.send_ripe(self._rows, self.watermark_ms))
 
     def _pack(self, closings: npt.NDArray[np.void]) -> list[MiniBatch]:
         if not len(closings):
@@ -200,12 +239,17 @@ class PartitionCore:
         self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
         self.account.outcomes += by * int(np.count_nonzero(kinds == EventKind.OUTCOME))
 
-    def _expect_advance(self, next_offset: int) -> None:
-        if next_offset < self.next_offset:
+    def _expect_advance(self, source: Input, next_offset: int) -> None:
+        if next_offset < self.position[source]:
             raise InvariantError(
-                f"partition {self.partition} was read up to {self.next_offset}, now records before {next_offset} came; "
-                "positions must come from the cut"
+                f"partition {self.partition} of the {source.name.lower()} was read up to {self.position[source]}, now "
+                f"records before {next_offset} came; positions must come from the cut"
             )
+
+    @property
+    def next_offset(self) -> int:
+        """Next offset of the interactions."""
+        return self.position.interactions
 
     @property
     def next_sequence(self) -> int:
@@ -214,13 +258,16 @@ class PartitionCore:
 
     @property
     def watermark_ms(self) -> int:
-        """Event time up to which (exclusive) the partition is complete."""
-        return self._arrivals.watermark_ms
+        """Event time up to which (exclusive) the partition is complete: the smaller one of its inputs'."""
+        return self._intake.merge.watermark_ms
 
-    @property
-    def max_time_ms(self) -> int:
-        """Latest event time of this epoch."""
-        return self._arrivals.max_time_ms
+    def watermark_of(self, source: Input) -> int:
+        """Event time up to which (exclusive) one input is complete."""
+        return self._intake.merge.arrivals[source].watermark_ms
+
+    def max_time_of(self, source: Input) -> int:
+        """Latest event time of one input in this epoch; MIN_MS before the first event."""
+        return self._intake.merge.arrivals[source].max_time_ms
 
     @property
     def held(self) -> int:
@@ -255,6 +302,11 @@ class PartitionCore:
         return self._windower.num_waiting_sessions
 
     @property
+    def num_users(self) -> int:
+        """Users that are remembered in memory."""
+        return self._windower.num_users
+
+    @property
     def label_delays(self) -> npt.NDArray[np.int64]:
         """Outcomes by how long after their impression they happened: below 1 ms, below 2, 4, 8 and so on."""
         return self._joins.delays
@@ -262,20 +314,27 @@ class PartitionCore:
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
         held, pending = self._rows.held, self._packer.pending
+        two = len(self._intake.merge.arrivals) > 1
         header = {
-            "version": _CUT_VERSION,
+            "version": VERSION_OF_TWO if two else VERSION,
             "fingerprint": self.fingerprint,
             "partition": self.partition,
-            "next_offset": self.next_offset,
+            "next_offset": self.position.interactions,
+            "next_outcome": self.position.outcomes,
             "next_sequence": self._packer.next_sequence,
             "epoch": self.epoch,
             "account": msgspec.to_builtins(self.account),
             "held": len(self._rows) + len(self._packer),
             "histories": self._histories.fingerprint,
+            "profiles": self._profiles.store,
         }
-        arrays = cut.prefixed("arrivals", self._arrivals.arrays()) | cut.prefixed("rows", self._rows.arrays())
-        arrays |= cut.prefixed("windower", self._windower.arrays()) | cut.prefixed("joins", self._joins.arrays())
-        arrays |= cut.prefixed("histories", self._histories.arrays())
+        arrays = self._intake.arrays() | cut.prefixed("rows", self._rows.arrays())
+        windower, histories = self._windower.arrays(), self._histories.arrays()
+        if self._profiles.external:
+            busy = self._windower.arrays_of_busy(self._rows, self._intake.erasures.users)
+            windower, histories, arrays["rows.tips"] = busy
+        arrays |= cut.prefixed("windower", windower) | cut.prefixed("joins", self._joins.arrays())
+        arrays |= cut.prefixed("histories", histories)
         if held is not None:
             arrays |= cut.prefixed("held", cut.event_arrays(held))
         if pending is not None:
@@ -290,6 +349,9 @@ class PartitionCore:
         batches: BatchConfig,
         data: bytes,
         joins: JoinConfig | None = None,
+        profiles: ProfilesConfig | None = None,
+        *,
+        with_outcomes: bool = False,
     ) -> Self:
         """A core as it was when `cut` was called.
 
@@ -298,34 +360,23 @@ class PartitionCore:
         ConfigError.
         """
         header, arrays = cut.decode(data)
-        core = cls(schema, sessions, batches, header["partition"], joins)
-        core._check(header)
-        core.next_offset, core.epoch = header["next_offset"], header["epoch"]
+        core = cls(schema, sessions, batches, header["partition"], joins, profiles, with_outcomes=with_outcomes)
+        check(header, core.fingerprint, external=core._profiles.external)
+        core.position, core.epoch = Position(header["next_offset"], header.get("next_outcome", 0)), header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
         core._packer.next_sequence = header["next_sequence"]
-        core._arrivals.restore(cut.under("arrivals", arrays))
+        core._intake.restore(arrays)
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))
             core._histories.restore(cut.under("histories", arrays))
+            if header["profiles"] != core._profiles.store:
+                core._windower.change_all()
         core._joins.restore(cut.under("joins", arrays))
         if header["held"]:
             held, pending = cut.under("held", arrays), cut.under("pending", arrays)
             core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
             core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
         return core
-
-    def _check(self, header: dict[str, Any]) -> None:
-        if header["version"] != _CUT_VERSION:
-            raise ConfigError(
-                f"the cut has version {header['version']}, this recd reads {_CUT_VERSION}; start the version that "
-                "wrote it, or choose another worker.app and mini-batch topic"
-            )
-        if header["fingerprint"] != self.fingerprint and header["held"]:
-            raise ConfigError(
-                f"partition {self.partition} holds {header['held']} events under another configuration of event, "
-                "labels, features, histories, groups, session or batch; restore the old one, drain with an end mark "
-                "(`recd ingest --end`), then change it"
-            )
 
 
 def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -336,11 +387,3 @@ def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 def _between(events: EventBatch, start: int, end: int) -> EventBatch:
     return events if (start, end) == (0, len(events)) else events.take(np.arange(start, end))
-
-
-def fingerprint(schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig) -> int:
-    """64 bits that change whenever the same events could give other batches."""
-    text = json.dumps(
-        [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)], sort_keys=True
-    )
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -3,7 +3,8 @@
 Owns the entries. A user's entries form one chain per history, numbered 0, 1, 2… from the first; a sample remembers
 how many of them it may see (`end`) and the newest of these (`tip`). Entries that no future sample and no held sample
 can see are freed at once, so memory is bounded by users × last plus what is held. Point in time: entries of one
-millisecond become visible together, at the next millisecond.
+millisecond become visible together, at the next millisecond. What a chain shows depends on its entries alone, never
+on the samples that have looked at it: so a chain that was put away and brought back shows the same.
 
 Shape suffixes: H histories, R rows, W rows to read, V values.
 """
@@ -16,67 +17,112 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer.arrivals import MIN_MS
 from streams.events.event import ListColumn
 from streams.events.schema import History
 from streams.ikjt.jagged import Jagged, offsets_of
 
 NONE: Final = -1
-_UNPINNED: Final = 2**62
+UNPINNED: Final = 2**62
 
-_ENTRY = np.dtype([("item", "i8"), ("older", "i4"), ("newer", "i4")])
+ENTRY = np.dtype(
+    [
+        ("item", "i8"),
+        ("time", "i8"),  # event time at which it entered: samples after it see it
+        ("offset", "i8"),  # of the record that says so
+        ("older", "i4"),
+        ("newer", "i4"),
+    ]
+)
 CHAIN = np.dtype(
     [
         ("total", "i8"),  # entries ever appended
-        ("visible", "i8"),  # of these, the ones with a time before `users.visible_ms`
+        ("visible", "i8"),  # of these, the ones with a time before `newest_ms`
         ("first", "i8"),  # number of the oldest entry that is still kept
         ("pin", "i8"),  # smallest entry number that a held sample may still read
+        ("newest_ms", "i8"),  # time of the newest entry; MIN_MS: there is none
         ("newest", "i4"),
         ("oldest", "i4"),
-        ("tip", "i4"),  # newest visible entry
-        ("spare", "i4"),
+        ("tip", "i4"),  # newest entry with a time before `newest_ms`
+        ("changed", "i4"),  # 1: since the last cut
     ]
 )
 
 
 @nb.njit(cache=True, nogil=True)
+def _empty(chain: Any) -> None:
+    chain.total = chain.visible = chain.first = 0
+    chain.newest = chain.oldest = chain.tip = NONE
+    chain.newest_ms = MIN_MS
+    chain.pin = UNPINNED
+
+
+@nb.njit(cache=True, nogil=True)
 def start(chains: Any, user: Any) -> None:
-    """Empty chains for a new user, or for one whose entries were forgotten."""
+    """Empty chains for a new user."""
+    for h in range(chains.shape[1]):
+        _empty(chains[user, h])
+        chains[user, h].changed = 0
+
+
+@nb.njit(cache=True, nogil=True)
+def _drop(entries: Any, free: Any, num_free: Any, chain: Any) -> Any:
+    at = chain.newest
+    while at != NONE:
+        free[num_free] = at
+        num_free += 1
+        at = entries[at].older
+    _empty(chain)
+    chain.changed = 1
+    return num_free
+
+
+@nb.njit(cache=True, nogil=True)
+def forget(entries: Any, free: Any, num_free: Any, chains: Any, user: Any) -> Any:
+    """Drop all entries of a user; returns the new number of free entries."""
+    for h in range(chains.shape[1]):
+        num_free = _drop(entries, free, num_free, chains[user, h])
+    return num_free
+
+
+@nb.njit(cache=True, nogil=True)
+def look(chains: Any, user: Any, lore: Any, t: Any, ends_H: Any, tips_H: Any) -> Any:
+    """Note for a row of time `t` what it may see, and pin that; returns the new number of free entries.
+
+    Where event time has gone back (a new epoch), entries would be the future: their chain is dropped.
+    """
+    entries, free, num_free, last = lore
     for h in range(chains.shape[1]):
         chain = chains[user, h]
-        chain.total = chain.visible = chain.first = 0
-        chain.newest = chain.oldest = chain.tip = NONE
-        chain.pin = _UNPINNED
+        if t < chain.newest_ms:
+            num_free = _drop(entries, free, num_free, chain)
+        if t > chain.newest_ms:
+            ends_H[h], tips_H[h] = chain.total, chain.newest
+        else:
+            ends_H[h], tips_H[h] = chain.visible, chain.tip
+        chain.pin = min(chain.pin, max(0, ends_H[h] - last[h]))
+    return num_free
 
 
 @nb.njit(cache=True, nogil=True)
-def show(chains: Any, user: Any) -> None:
-    """Event time has moved on: everything appended so far becomes visible."""
-    for h in range(chains.shape[1]):
-        chains[user, h].visible = chains[user, h].total
-        chains[user, h].tip = chains[user, h].newest
-
-
-@nb.njit(cache=True, nogil=True)
-def remember(chains: Any, user: Any, last: Any, ends_RH: Any, tips_RH: Any, row: Any) -> None:
-    """Note in the row what it may see, and pin that."""
-    for h in range(chains.shape[1]):
-        chain = chains[user, h]
-        ends_RH[row, h], tips_RH[row, h] = chain.visible, chain.tip
-        chain.pin = min(chain.pin, max(0, chain.visible - last[h]))
-
-
-@nb.njit(cache=True, nogil=True)
-def append(entries: Any, free: Any, num_free: Any, chain: Any, item: Any, last: Any) -> Any:
-    """Add an item to one chain and free what nobody can see any more; returns the new number of free entries."""
+def append(entries: Any, free: Any, num_free: Any, chain: Any, new: Any, last: Any) -> Any:
+    """Add `new` (item, time, offset) to one chain and free what nobody can see any more; as above."""
+    item, time, offset = new
+    if time < chain.newest_ms:
+        num_free = _drop(entries, free, num_free, chain)
+    if time > chain.newest_ms:
+        chain.visible, chain.tip, chain.newest_ms = chain.total, chain.newest, time
     num_free -= 1
     at = free[num_free]
-    entries[at].item, entries[at].older, entries[at].newer = item, chain.newest, NONE
+    entries[at].item, entries[at].time, entries[at].offset = item, time, offset
+    entries[at].older, entries[at].newer = chain.newest, NONE
     if chain.newest != NONE:
         entries[chain.newest].newer = at
     else:
         chain.oldest = at
     chain.newest = at
     chain.total += 1
+    chain.changed = 1
     # A later sample of this very millisecond sees up to `visible`, not up to `total`.
     keep_from = min(chain.visible - last, chain.pin)
     while chain.first < keep_from and chain.oldest != at:
@@ -98,22 +144,9 @@ def repin(chains: Any, users: Any, last: Any, slots: Any, ends_RH: Any, waiting_
         if users[user].waiting_head != NONE:
             earliest = waiting_heads[users[user].waiting_head]
         for h in range(chains.shape[1]):
-            chains[user, h].pin = _UNPINNED
+            chains[user, h].pin = UNPINNED
             if earliest != NONE:
                 chains[user, h].pin = max(0, ends_RH[earliest, h] - last[h])
-
-
-@nb.njit(cache=True, nogil=True)
-def forget(entries: Any, free: Any, num_free: Any, chains: Any, user: Any) -> Any:
-    """Drop a user's entries where event time has gone back (a new epoch): they would be the future."""
-    for h in range(chains.shape[1]):
-        at = chains[user, h].newest
-        while at != NONE:
-            free[num_free] = at
-            num_free += 1
-            at = entries[at].older
-    start(chains, user)
-    return num_free
 
 
 @nb.njit(cache=True, nogil=True)
@@ -132,17 +165,21 @@ class Histories:
         self.last = np.array([history.last for history in histories], np.int64)
         self.fingerprint = [[history.name, history.last, history.label] for history in histories]
         """What entries of a cut must have been kept for."""
-        self.entries = np.zeros(0, _ENTRY)
+        self.entries = np.zeros(0, ENTRY)
         self.free = np.zeros(0, np.int32)
         self.num_free = np.zeros(1, np.int64)
 
     def make_room(self, num_rows: int) -> None:
         """At least one free entry for each of `num_rows` rows in each history."""
-        missing = num_rows * len(self.last) - int(self.num_free[0])
+        self.make_entries(num_rows * len(self.last))
+
+    def make_entries(self, num: int) -> None:
+        """At least so many free entries."""
+        missing = num - int(self.num_free[0])
         if missing <= 0:
             return
         old, grown = len(self.entries), len(self.entries) + max(missing, len(self.entries), 1024)
-        self.entries = np.concatenate([self.entries, np.zeros(grown - old, _ENTRY)])
+        self.entries = np.concatenate([self.entries, np.zeros(grown - old, ENTRY)])
         self.free = np.concatenate([self.free[: self.num_free[0]], np.arange(grown - 1, old - 1, -1, dtype=np.int32)])
         self.num_free[0] = len(self.free)
         self.free = np.concatenate([self.free, np.empty(grown - len(self.free), np.int32)])

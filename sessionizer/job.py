@@ -34,6 +34,7 @@ from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
 from streams.events.record import Record
 from streams.events.schema import EventSchema
+from streams.inputs import Position
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
@@ -93,7 +94,7 @@ class Job:
         if cut is not None:
             return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join)
         core = PartitionCore(self.schema, self.session, self.batch, partition, self.join)
-        core.next_offset = offset
+        core.position = Position(offset)
         return core
 
 

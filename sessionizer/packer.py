@@ -105,7 +105,8 @@ class Clustered:
 class Packer:
     """Samples of one partition on their way into batches."""
 
-    def __init__(self, schema: EventSchema, partition: int, config: BatchConfig) -> None:
+    def __init__(self, schema: EventSchema, partition: int, config: BatchConfig, negative_rate: float = 1.0) -> None:
+        self._negative_rate = negative_rate
         self._schema = schema
         self._fingerprint = schema.fingerprint()
         self._partition = partition
@@ -184,6 +185,7 @@ class Packer:
             labels=events.labels,
             dense=self._dense(events, self._schema.ungrouped_dense),
             groups=self._groups(samples),
+            negative_rate=self._negative_rate,
         )
 
     def _dense(self, events: EventBatch, names: Sequence[str]) -> F32:

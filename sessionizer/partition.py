@@ -32,6 +32,7 @@ from streams.clock_mark import ClockMark
 from streams.errors import InvariantError, Reason
 from streams.events.event import EventBatch
 from streams.events.record import Decoded, Record, Rejected
+from streams.inputs import Input
 
 _CUT_SHARE = 20
 """A cut that took t is followed by at least 20 t without one."""
@@ -257,7 +258,7 @@ class Partition:
             self._marks,
             now_ms=now_ms,
             last_append_ms=self._append_ms,
-            max_time_ms=self.core.max_time_ms,
+            max_time_ms=self.core.max_time_of(Input.INTERACTIONS),
             watermark_ms=self.core.watermark_ms,
             lateness_ms=self._lateness_ms,
         )

@@ -146,6 +146,12 @@ class Rows:
         """Names in use."""
         return np.flatnonzero(self._chunk != _FREE).astype(np.int32)
 
+    def marked(self, rows: I32) -> npt.NDArray[np.bool_]:
+        """[R], which names are among `rows`."""
+        marked = np.zeros(len(self.keys), np.bool_)
+        marked[rows] = True
+        return marked
+
     @property
     def smallest_offset(self) -> int | None:
         """Smallest offset of a held event."""

@@ -30,7 +30,6 @@ USER = np.dtype(
         ("first_ms", "i8"),  # first sample of the open part
         ("last_ms", "i8"),  # last sample of the session; MIN_MS: none in this epoch
         ("ripe_ms", "i8"),  # when the last sample of the open part is ripe at the latest
-        ("visible_ms", "i8"),  # entries with a smaller time are visible
         ("session_id", "u8"),
         ("head", "i4"),  # rows of the open part, linked by `next`
         ("tail", "i4"),
@@ -153,7 +152,8 @@ def _evict(state: Any, keys: Any, t: Any, closings: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)
-def _slot_of(state: Any, chains: Any, user: Any) -> Any:
+def slot_of(state: Any, chains: Any, user: Any) -> Any:
+    """Slot of a user, who gets one if there is none."""
     index, users, book = state[0], state[1], state[2]
     at = probe(index, user)
     if index[at].used == 0:
@@ -161,7 +161,7 @@ def _slot_of(state: Any, chains: Any, user: Any) -> Any:
         book[0].num_users += 1
         index[at].key, index[at].slot, index[at].used = user, slot, 1
         new = users[slot]
-        new.user, new.last_ms, new.visible_ms, new.size = user, MIN_MS, MIN_MS, 0
+        new.user, new.last_ms, new.size = user, MIN_MS, 0
         new.waiting_head = new.waiting_tail = NONE
         history.start(chains, slot)
     return index[at].slot
@@ -187,37 +187,32 @@ def _join(users: Any, book: Any, keys: Any, s: Any, r: Any, gap_ms: Any) -> None
 
 
 @nb.njit(cache=True, nogil=True)
-def _enter(rows: Any, s: Any, r: Any, item: Any, lore: Any) -> None:
-    """A row's item enters the histories of its user, for samples that come later."""
-    enters_RH = rows[3]
+def _enter(rows: Any, s: Any, r: Any, item: Any, now_ms: Any, lore: Any) -> None:
+    """A row's item enters the histories of its user, for samples later than `now_ms`."""
+    keys, enters_RH = rows[0], rows[3]
     entries, free, num_free, chains, last = lore
     for h in range(len(last)):
         if enters_RH[r, h]:
-            num_free[0] = history.append(entries, free, num_free[0], chains[s, h], item, last[h])
+            new = (item, now_ms, keys[r].offset)
+            num_free[0] = history.append(entries, free, num_free[0], chains[s, h], new, last[h])
 
 
 @nb.njit(cache=True, nogil=True)
-def _see(users: Any, s: Any, rows: Any, r: Any, lore: Any) -> None:
+def _see(s: Any, rows: Any, r: Any, lore: Any) -> None:
     """Give the row its view of the history, then add its item for those that come later."""
     keys, items, ends_RH, tips_RH = rows[0], rows[1], rows[4], rows[5]
     entries, free, num_free, chains, last = lore
     t = keys[r].time
-    if t < users[s].visible_ms:
-        num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-    if t != users[s].visible_ms:
-        history.show(chains, s)
-        users[s].visible_ms = t
-    history.remember(chains, s, last, ends_RH, tips_RH, r)
-    _enter(rows, s, r, items[r], lore)
+    num_free[0] = history.look(chains, s, (entries, free, num_free[0], last), t, ends_RH[r], tips_RH[r])
+    _enter(rows, s, r, items[r], t, lore)
 
 
 @nb.njit(cache=True, nogil=True)
 def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms: Any, closings: Any) -> None:
     """Outcomes whose time, moved on by `early_ms`, is before `before_ms` act, each at its own moment."""
-    users, book, room, joining = state[1], state[2], state[3], state[4]
+    book, room, joining = state[2], state[3], state[4]
     keys, items, labels_RT = rows[0], rows[1], rows[2]
-    entries, free, num_free, chains, _last = lore
-    early_ms = joining[4][1]
+    chains, early_ms = lore[3], joining[4][1]
     while book[0].num_acted < book[0].num_pending and keys[pending[book[0].num_acted]].time + early_ms < before_ms:
         o = pending[book[0].num_acted]
         book[0].num_acted += 1
@@ -227,10 +222,7 @@ def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms:
         if items[o] != NO_ID:
             item, found = items[o], True
         if found:
-            s = _slot_of(state, chains, keys[o].user)
-            if now_ms < users[s].visible_ms:
-                num_free[0] = history.forget(entries, free, num_free[0], chains, s)
-            _enter(rows, s, o, item, lore)
+            _enter(rows, slot_of(state, chains, keys[o].user), o, item, now_ms, lore)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -255,14 +247,14 @@ def advance(
         if queue[0].num_waiting > 0 or (book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= t):
             _pass(state, keys, t, gap_ms, closings)
         at = probe(index, keys[r].user)
-        s = index[at].slot if index[at].used else _slot_of(state, chains, keys[r].user)
+        s = index[at].slot if index[at].used else slot_of(state, chains, keys[r].user)
         if users[s].size >= max_samples or (users[s].size > 0 and t - users[s].first_ms >= max_age_ms):
             _close(state, keys, s, t + 1, 1, t + 1, closings)
         keys[r].ripe_ms = t
         if keys[r].kind == IMPRESSION:
             keys[r].ripe_ms = t + window_ms + early_ms
             expect(joining[0], joining[1], keys, items, r)
-        _see(users, s, rows, r, lore)
+        _see(s, rows, r, lore)
         _join(users, book, keys, s, r, gap_ms)
         if book[0].num_samples > max_held:
             _evict(state, keys, t, closings)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sessionizer import history, sessions
+from sessionizer import history, residents, sessions
 from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
 from sessionizer.hash_table import MIN_SIZE, Table, rebuild
@@ -34,6 +34,7 @@ from sessionizer.join import Joins
 from sessionizer.rows import Rows
 from sessionizer.sessions import BOOK, INDEX, USER
 from sessionizer.waiting import CLOSING, Waiting
+from state.profiles import Profiles
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -156,7 +157,10 @@ class Windower:
         self._joins.make_room(n, self._passed_ms)
         self._waiting.make_room(self.num_open_sessions + n, n + num_pending)
         self._pending = np.concatenate([self._pending, np.empty(n, np.int32)])
-        num_users, more = int(self._book[0]["num_users"]), n + num_pending
+        self._make_room_for_users(n + num_pending)
+
+    def _make_room_for_users(self, more: int) -> None:
+        num_users = self.num_users
         if num_users + more > len(self._users):
             room = num_users + 2 * more
             self._users = np.concatenate([self._users, np.zeros(room, USER)])
@@ -164,18 +168,110 @@ class Windower:
         if 2 * (num_users + more) > len(self._index):
             self._index = rebuild(self._index, self._index["used"] == 1, room_for=num_users + 2 * more)
 
+    @property
+    def num_users(self) -> int:
+        """Users it knows."""
+        return int(self._book[0]["num_users"])
+
+    def unknown(self, users: I64) -> I64:
+        """Which of these distinct users it does not know."""
+        slots = np.empty(len(users), np.int32)
+        residents.find(self._index, users, slots)
+        return np.asarray(users[slots == NONE])
+
+    def settle(self, profiles: Profiles) -> None:
+        """Take in users it does not know, with what is remembered of them."""
+        self._make_room_for_users(len(profiles))
+        self._histories.make_entries(len(profiles.item))
+        residents.settle(profiles, self._state, self._lore)
+
+    def changed(self) -> Profiles:
+        """Profiles of the users whose entries have changed since the last call."""
+        n = self.num_users
+        slots = np.flatnonzero(np.any(self._chains["changed"][:n] == 1, axis=1))
+        self._chains["changed"][:n] = 0
+        lore = self._histories
+        return residents.gather(self._users["user"][slots], self._chains[slots], lore.entries, lore.last)
+
+    def change_all(self) -> None:
+        """Take every user with entries for changed: none of them has been put anywhere yet."""
+        self._chains["changed"] = self._chains["total"] > 0
+
+    def busy(self, rows: Rows, also: I64) -> npt.NDArray[np.bool_]:
+        """Which users have an event that is held, or a session that may go on, and those named too: [num_users]."""
+        users = self._users[: self.num_users]
+        last_ms = users["last_ms"]
+        busy = np.asarray((last_ms != MIN_MS) & (last_ms + self._config.gap_ms > self._passed_ms))
+        users_of_rows = np.concatenate([rows.keys["user"][rows.live], also])
+        slots = np.empty(len(users_of_rows), np.int32)
+        residents.find(self._index, users_of_rows, slots)
+        busy[slots[slots != NONE]] = True
+        return busy
+
+    def evict(self, most: int, rows: Rows, also: I64) -> None:
+        """Leave at most so many users: those go that are not busy, those first of whom nothing was seen for longest.
+
+        Their profiles must be somewhere else. `also`: users to be kept as if they were busy.
+        """
+        keep = self.busy(rows, also)
+        spare = np.flatnonzero(~keep)
+        excess = self.num_users - most
+        if excess <= 0 or not len(spare):
+            return
+        seen = residents.recency(self._users[spare], self._chains[spare])
+        keep[spare[np.argsort(seen, kind="stable")[excess:]]] = True
+        own, lore, moved = self._moved(keep)
+        self._histories.restore(lore)
+        self._restore_users(own)
+        rows.tips = residents.renamed(rows.tips, moved)
+
+    def arrays_of_busy(
+        self, rows: Rows, also: I64
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]], I32]:
+        """State for a cut that holds busy users only: as `arrays`, the entries, and the tips of rows among these."""
+        own, lore, moved = self._moved(self.busy(rows, also))
+        return self.arrays() | own, lore, residents.renamed(rows.tips, moved)
+
+    def _moved(
+        self, keep: npt.NDArray[np.bool_]
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]], I32]:
+        """The state with the kept users only, their entries side by side, and where each entry has gone."""
+        slots = np.flatnonzero(keep)
+        new = np.full(len(keep), NONE, np.int32)
+        new[slots] = np.arange(len(slots))
+        users, chains, book, table = (
+            self._users[slots],
+            self._chains[slots],
+            self._book.copy(),
+            self._waiting.table.copy(),
+        )
+        for side in ("newer", "older"):
+            users[side] = residents.renamed(np.where(users["size"] > 0, users[side], NONE), new)
+        book["oldest"], book["newest"] = (
+            residents.renamed(book[end].astype(np.int32), new) for end in ("oldest", "newest")
+        )
+        book["num_users"] = len(slots)
+        table["slot"] = residents.renamed(table["slot"], new)
+        entries, moved = residents.together(chains, self._histories.entries)
+        own = {"users": users, "chains": chains, "book": book, "waiting_table": table}
+        return own, {"entries": entries, "free": np.zeros(0, np.int32)}, moved
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """State for a cut."""
-        n = int(self._book[0]["num_users"])
+        n = self.num_users
         own = {"users": self._users[:n], "chains": self._chains[:n], "book": self._book, "pending": self._pending}
         waiting = {f"waiting_{name}": array for name, array in self._waiting.arrays().items()}
         return own | waiting
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """State from a cut."""
-        self._book, self._pending = arrays["book"].copy(), arrays["pending"]
-        self._users, self._chains = arrays["users"].copy(), arrays["chains"].copy()
+        self._pending = arrays["pending"]
         self._waiting.restore({name: arrays[f"waiting_{name}"] for name in ("table", "free")})
+        self._restore_users(arrays)
+
+    def _restore_users(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self._book, self._waiting.table = arrays["book"].copy(), arrays["waiting_table"].copy()
+        self._users, self._chains = arrays["users"].copy(), arrays["chains"].copy()
         index = np.zeros(len(self._users), INDEX)
         index["key"], index["slot"], index["used"] = self._users["user"], np.arange(len(index)), 1
         self._index = rebuild(index, np.ones(len(index), np.bool_), room_for=len(index))

@@ -3,6 +3,8 @@
 store      the protocol: bytes under keys, absence, compare-and-set by version
 memory     a store inside this process
 redis      the store that processes share
+profiles   what is remembered of users: columns, and each profile as bytes
+profile_bytes  the compiled half of that
 progress   where each process stands, for people and for lag
 
 Everything here can be rebuilt from Kafka and the last checkpoint: losing it costs time, never correctness.

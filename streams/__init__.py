@@ -5,9 +5,11 @@ strict        how every configuration dataclass is validated
 events/       event schema, columns of events, decoding (pure)
 files/        logs in files, line by line, in event-time order
 ikjt/         jagged rows and InverseKeyedJaggedTensors (pure, usable alone)
+stage         how much was known of a sample's labels when it left
 minibatch     session-clustered samples with their lineage (pure)
 exchange/     whole mini-batches for other tools: Arrow, Parquet, NumPy, records (pure but for Parquet's files)
 reshape       joins, cuts and splits mini-batches (pure)
+inputs        what a join task reads, and positions in it (pure)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)
 advisor/      what deduplication gains on a sample, and which features to group (pure)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec import UNSET, UnsetType
+
+from streams.inputs import Input, Position
 
 
 class MarkKind(StrEnum):
@@ -29,13 +32,40 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     after_offset: int
-    """Takes effect when the next offset to read is this one: after every smaller offset, before this one."""
+    """Takes effect when the next offset to read of the interactions is this one: after every smaller one, before it."""
     kind: MarkKind
     value_ms: int = 0
     """Event time, for the kinds that carry one."""
     replaces: int | None = None
     """Offset in the clock topic of the request that this mark settles; the request itself is then void."""
     version: int = 1
+    """2 where outcomes have a topic of their own."""
+    after_outcomes: int | UnsetType = UNSET
+    """The same for the outcomes: a mark takes effect when both inputs are there. Unset where they have no topic."""
+    about: int | UnsetType = UNSET
+    """Which `Input` an idle or a future mark is about; unset: the interactions."""
+
+    @staticmethod
+    def at(position: Position, kind: MarkKind, *, partition: int, two: bool, about: Input = Input.INTERACTIONS,
+           value_ms: int = 0, replaces: int | None = None) -> ClockMark:  # fmt: skip
+        """A mark that takes effect at a position; of `two` inputs, or of the interactions alone."""
+        own = {"after_outcomes": position.outcomes, "version": 2} if two else {}
+        if about is not Input.INTERACTIONS:
+            own["about"] = int(about)
+        return ClockMark(
+            partition=partition, after_offset=position.interactions, kind=kind, value_ms=value_ms, replaces=replaces,
+            **own,
+        )  # fmt: skip
+
+    @property
+    def after(self) -> Position:
+        """Where the mark takes effect."""
+        return Position(self.after_offset, 0 if self.after_outcomes is UNSET else self.after_outcomes)
+
+    @property
+    def input(self) -> Input:
+        """Which input the mark is about."""
+        return Input.INTERACTIONS if self.about is UNSET else Input(self.about)
 
     def encode(self) -> bytes:
         """As one line of JSON."""

@@ -32,6 +32,7 @@ Name = Literal[
     "recd_fetch_lag_events",
     "recd_held_events",
     "recd_trained_samples_total",
+    "recd_trained_corrections_total",
     "recd_steps_total",
     "recd_skipped_batches_total",
     "recd_step_ms",
@@ -98,14 +99,24 @@ METRICS: Final[dict[Name, Metric]] = {
     ),
     "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),
+    "recd_trained_corrections_total": Metric(
+        "counter", "samples", "Corrections the model has learned from; their samples were counted before"
+    ),
     "recd_steps_total": Metric("counter", "steps", "Optimizer steps"),
     "recd_skipped_batches_total": Metric("counter", "batches", "Batches that changed nothing", ("reason",)),
     "recd_step_ms": Metric("histogram", "ms", "Time of one step: predict, score, learn"),
     "recd_freshness_ms": Metric("histogram", "ms", "From the append of an event to the end of its step"),
     "recd_queue_empty_ms_total": Metric("counter", "ms", "Time the trainer waited for a batch"),
-    "recd_ne": Metric("gauge", "ratio", "Normalized entropy, scored before learning", ("task", "scope")),
+    "recd_ne": Metric(
+        "gauge",
+        "ratio",
+        "Normalized entropy, scored before learning; of the stream as it happened unless train.correct_sampling is off",
+        ("task", "scope"),
+    ),
     "recd_auc": Metric("gauge", "ratio", "Area under the ROC curve, scored before learning", ("task", "scope")),
-    "recd_calibration": Metric("gauge", "ratio", "Mean prediction / mean label", ("task", "scope")),
+    "recd_calibration": Metric(
+        "gauge", "ratio", "Mean prediction / mean label, of the same stream as NE", ("task", "scope")
+    ),
     "recd_ids_out_of_range_total": Metric("counter", "ids", "Ids that went to the declared row", ("table",)),
     "recd_missing_rows_total": Metric(
         "counter", "samples", "Samples whose row was empty and became the declared id", ("feature",)

@@ -7,6 +7,7 @@ Shape suffixes: B samples, T labels, K dense columns.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,12 @@ import numpy.typing as npt
 import xxhash
 
 from streams.ikjt.windows import Group
+from streams.stage import Stage
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 F32 = npt.NDArray[np.float32]
+U8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -67,6 +70,10 @@ class MiniBatch:
     """[B, K], the columns of `EventSchema.ungrouped_dense`; dense columns of groups are in their groups."""
     groups: tuple[Group, ...]
     """In the order of `EventSchema.all_groups`, each in its exact or its partial form."""
+    negative_rate: float = 1.0
+    """Share of the samples without a positive label that was kept (`join.negative_rate`); above 0, at most 1."""
+    stage: U8 | None = None
+    """[B], `Stage` of each sample; None where all are SETTLED."""
 
     def __len__(self) -> int:
         return len(self.lineage.offset)
@@ -85,6 +92,28 @@ class MiniBatch:
         session = self.lineage.session_id
         return int(np.count_nonzero(session[1:] != session[:-1])) + 1 if len(session) else 0
 
+    @property
+    def stages(self) -> U8:
+        """[B], `Stage` of each sample."""
+        return np.zeros(len(self), np.uint8) if self.stage is None else self.stage
+
+    @property
+    def all_settled(self) -> bool:
+        """Whether no sample is of another stage."""
+        return self.stage is None or not self.stage.any()
+
+    def identities(self) -> list[tuple[int, int, int, tuple[int, ...]]]:
+        """[B], what exactly-once counts in a partition: (offset, event id, stage, labels that a correction turned).
+
+        A sample occurs once as SETTLED or PROVISIONAL, and once more as CORRECTION for each label that turned later.
+        """
+        stages = self.stages.tolist()
+        turned: list[tuple[int, ...]] = [
+            tuple(np.flatnonzero(labels == 1).tolist()) if stage == Stage.CORRECTION else ()
+            for stage, labels in zip(stages, self.labels, strict=True)
+        ]
+        return list(zip(self.lineage.offset.tolist(), self.lineage.event_id.tolist(), stages, turned, strict=True))
+
     def validate(self) -> None:
         """Raise ValueError that names the first column or group which does not fit the others."""
         num_samples = len(self)
@@ -97,6 +126,7 @@ class MiniBatch:
         for name, matrix in (("labels", self.labels), ("dense", self.dense)):
             if matrix.ndim != 2 or len(matrix) != num_samples or matrix.dtype != np.float32:
                 raise ValueError(f"{name} must be [{num_samples}, …] float32, not {matrix.shape} {matrix.dtype}")
+        self._check_labelling()
         names = [group.group for group in self.groups]
         keys = [key for group in self.groups for key in group.keys]
         dense = [name for group in self.groups for name in group.dense_names]
@@ -109,12 +139,24 @@ class MiniBatch:
                 raise ValueError(f"group {group.group} has {group.num_samples} samples, the lineage {num_samples}")
             group.validate()
 
+    def _check_labelling(self) -> None:
+        """Rate and stages."""
+        if not 0.0 < self.negative_rate <= 1.0:
+            raise ValueError(f"negative_rate must lie above 0 and be at most 1, not {self.negative_rate}")
+        if self.stage is None:
+            return
+        if self.stage.shape != (len(self),) or self.stage.dtype != np.uint8:
+            raise ValueError(f"stage must be [{len(self)}] uint8, not {self.stage.shape} {self.stage.dtype}")
+        if len(self) and self.stage.max() > max(Stage):
+            raise ValueError(f"stage {self.stage.max()} does not exist; there are 0 to {max(Stage)}")
+
     @cached_property
     def content_hash(self) -> int:
-        """64 bits of labels, features, event and session ids; no offsets, clocks or compression.
+        """64 bits of labels, features, event and session ids, stages and rate; no offsets, clocks or compression.
 
-        Two runs over the same events give equal hashes; replay compares by this one. The form in which a group is
-        stored is not its content either: what is hashed are the exact rows.
+        Where nothing was sampled out and every sample is SETTLED, rate and stages add nothing: the hash is that of a
+        mini-batch from before they existed. Two runs over the same events give equal hashes; replay compares by this
+        one. The form in which a group is stored is not its content either: what is hashed are the exact rows.
         """
         digest = xxhash.xxh3_64()
         lineage = self.lineage
@@ -132,4 +174,8 @@ class MiniBatch:
                 digest.update(np.ascontiguousarray(rows.offsets).data)
                 if rows.weights is not None:
                     digest.update(np.ascontiguousarray(rows.weights).data)
+        if self.negative_rate != 1.0:
+            digest.update(b"negative_rate" + struct.pack("<d", self.negative_rate))
+        if not self.all_settled:
+            digest.update(b"stage" + self.stages.tobytes())
         return digest.intdigest()

@@ -26,13 +26,13 @@ I64 = npt.NDArray[np.int64]
 def concat(batches: Sequence[MiniBatch]) -> MiniBatch:
     """The samples of all batches, one after the other, deduplicated together; complete up to the latest watermark.
 
-    Raises ValueError for batches of different partitions, schemas, groups or columns.
+    Raises ValueError for batches of different partitions, schemas, rates of negatives, groups or columns.
     """
     if not batches:
         raise ValueError("no mini-batches to join; give at least one")
     head = batches[0]
     for batch in batches:
-        for name in ("partition", "fingerprint"):
+        for name in ("partition", "fingerprint", "negative_rate"):
             if getattr(batch, name) != getattr(head, name):
                 raise ValueError(
                     f"mini-batches of {name} {getattr(head, name)} and {getattr(batch, name)} do not go together"
@@ -55,6 +55,7 @@ def concat(batches: Sequence[MiniBatch]) -> MiniBatch:
         groups=tuple(
             concat_groups([batch.groups[g] for batch in batches], lineage.session_id) for g in range(len(head.groups))
         ),
+        stage=None if all(batch.all_settled for batch in batches) else np.concatenate([b.stages for b in batches]),
     )
 
 
@@ -69,6 +70,7 @@ def slice_batch(batch: MiniBatch, start: int, stop: int) -> MiniBatch:
         labels=batch.labels[start:stop],
         dense=batch.dense[start:stop],
         groups=tuple(slice_group(group, start, stop, lineage.session_id) for group in batch.groups),
+        stage=None if batch.stage is None else batch.stage[start:stop],
     )
 
 

@@ -13,6 +13,7 @@ model       tables, net and optimizer under one flat state
 optimizer   the dense optimizer, which a flag on the device can veto
 step        predict, score, learn; a non-finite batch changes nothing
 guards      how many skipped steps in a row are too many
+labelling   loss of samples whose labels may turn, and of streams whose negatives were sampled
 evaluate    progressive metrics: normalized entropy, AUC, calibration
 auc         tie-safe AUC in bounded memory
 oracle      the same architecture in plain float64 torch, sample by sample

@@ -1,6 +1,7 @@
 """The trainer's account: what became of every sample that was emitted, and how fresh it was. Pure.
 
-emitted = trained + skipped + what still waits; duplicates are mini-batches that came twice and were dropped.
+emitted = trained + skipped + what still waits, and the same for corrections, apart. Duplicates are mini-batches that
+came twice and were dropped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class Account(msgspec.Struct, kw_only=True):
     """Samples the model has learned from."""
     skipped: int = 0
     """Samples of steps that changed nothing."""
+    corrected: int = 0
+    """Corrections that the model has learned from: copies of samples that are counted above already."""
+    skipped_corrections: int = 0
+    """Corrections of steps that changed nothing."""
     batches: int = 0
     """Mini-batches of both."""
     sessions: int = 0

@@ -35,7 +35,7 @@ from trainer.checkpoint.saver import Saver
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.crash import Crash, never
 from trainer.drain import Drain
-from trainer.evaluate import Evaluator
+from trainer.evaluate import SAMPLED_STREAM, WHOLE_STREAM, Evaluator
 from trainer.feed import Feed, KafkaFeed
 from trainer.guards import SkipGuard
 from trainer.intake import Intake
@@ -282,7 +282,9 @@ def _feed(
 def prefetch(config: TrainerConfig, past: Past, buffer: Buffer, now_ms: Callable[[], int]) -> Prefetch:
     """The composer over a buffer: the ledger's order first, then live order."""
     order = Order(past.recorded, config.train.step_samples, config.source.merge_wait_ms)
-    tensors = partial(to_tensors, schema=config.schema, model=config.model)
+    tensors = partial(
+        to_tensors, schema=config.schema, model=config.model, correct_sampling=config.train.correct_sampling
+    )
     return Prefetch(buffer, order, tensors, now_ms, config.source.prefetch_steps)
 
 
@@ -298,7 +300,8 @@ def _decode(value: bytes, fingerprint: int) -> MiniBatch:
 
 def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
     model = build_model(config.schema, config.model, config.optimizer, config.train.seed, config.train.device)
-    evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples)
+    stream = WHOLE_STREAM if config.train.correct_sampling else SAMPLED_STREAM
+    evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples, stream)
     learner = Learner(model, Step(model, config.optimizer), evaluator, SkipGuard(config.train.max_skipped_steps))
     if checkpoint is not None:
         learner.load_state(checkpoint.tensors())

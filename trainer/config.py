@@ -198,6 +198,9 @@ class TrainConfig:
     """Where the model lives."""
     window_samples: int = 10_000
     """Samples behind each windowed metric."""
+    correct_sampling: bool = True
+    """Whether the model predicts for the stream as it happened where negatives were sampled out
+    (`join.negative_rate`), and metrics speak of that stream. false: both are of the samples as they come."""
     max_skipped_steps: int = 10
     """More steps in a row that could not be learned than this stop the trainer."""
 

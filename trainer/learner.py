@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from streams.errors import InvariantError
+from streams.stage import Stage
 from trainer.evaluate import Evaluator
 from trainer.guards import SkipGuard
 from trainer.model import RecModel
@@ -46,8 +47,7 @@ class Learner:
         """Read the verdict and score what was predicted; InvariantError after too many steps that changed nothing."""
         verdict = result.verdict()
         if verdict is Verdict.LEARNED:
-            # Without a weight there is no label: the evaluator leaves such samples out.
-            self._evaluator.update(result.logits_BT, torch.where(batch.weights_BT > 0, batch.labels_BT, torch.nan))
+            self._evaluator.update(result.logits_BT, *scored_labels(batch))
         try:
             self._guard.note(verdict)
         except InvariantError as error:
@@ -69,6 +69,17 @@ class Learner:
         """Take over a state whole."""
         self._model.load_state(_below(_MODEL, stored))
         self._evaluator.load_state(_below(_EVALUATOR, stored))
+
+
+def scored_labels(batch: StepBatch) -> tuple[Tensor, Tensor | None]:
+    """[B, T] labels that metrics speak of, NaN where there is none, and [B, 1] what each sample stands for.
+
+    A correction is left out: its sample was scored when it first came, and would count twice.
+    """
+    scored_BT = batch.weights_BT > 0
+    if batch.labelling.stage_B1 is not None:
+        scored_BT = scored_BT & (batch.labelling.stage_B1 != int(Stage.CORRECTION))
+    return torch.where(scored_BT, batch.labels_BT, torch.nan), batch.labelling.stands_for_B1
 
 
 def _below(prefix: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -90,9 +90,11 @@ class Lineage:
         if verdict is Verdict.LEARNED:
             account.steps += 1
             account.samples += prepared.num_samples
+            account.corrected += prepared.num_corrections
             return
         account.skipped_steps += 1
         account.skipped += prepared.num_samples
+        account.skipped_corrections += prepared.num_corrections
         if line.step not in self._recorded_skips:
             self._ledger.append(msgspec.structs.replace(line, kind=Kind.SKIPPED, reason=verdict.name.lower()))
 

@@ -9,6 +9,7 @@ Shape suffixes: D embedding dim, N ids of one row, F vectors that interact, T ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from torch import Tensor
 from streams.events.schema import EventSchema
 from streams.ikjt import transform_rows
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 from trainer.config import ModelConfig
 from trainer.ids import chain_of
 
@@ -38,7 +40,10 @@ class OracleResult:
 class Oracle:
     """Computes logits, loss and all gradients of one mini-batch from a model's state."""
 
-    def __init__(self, state: Mapping[str, Tensor], schema: EventSchema, model: ModelConfig) -> None:
+    def __init__(
+        self, state: Mapping[str, Tensor], schema: EventSchema, model: ModelConfig, *, correct_sampling: bool = True
+    ) -> None:
+        self._correct_sampling = correct_sampling
         self._schema = schema
         self._model = model
         self._leaves = {
@@ -59,13 +64,37 @@ class Oracle:
             numbers = [float(columns[feature.name][sample]) for feature in self._schema.dense]
             logits.append(self._logits_T(torch.tensor(numbers, dtype=torch.float64), ids))
         logits_BT = torch.stack(logits)
-        labels_BT = torch.from_numpy(batch.labels).double()
-        known = ~labels_BT.isnan()
-        probability = torch.sigmoid(logits_BT[known])
-        truth = labels_BT[known]
-        loss = -(truth * probability.log() + (1 - truth) * (1 - probability).log()).mean()
+        loss = self._loss(logits_BT, batch)
         grads = torch.autograd.grad(loss, list(self._leaves.values()), allow_unused=True, materialize_grads=True)
         return OracleResult(logits_BT.detach(), loss.detach(), dict(zip(self._leaves, grads, strict=True)))
+
+    def _loss(self, logits_BT: Tensor, batch: MiniBatch) -> Tensor:
+        """Label by label, from the definitions: no term is shared with `labelling`."""
+        rate = batch.negative_rate if self._correct_sampling else 1.0
+        num_tasks = batch.labels.shape[1]
+        terms, weights = [], []
+        for sample, labels_T in enumerate(batch.labels.tolist()):
+            stage = int(batch.stages[sample])
+            kept_negative = not any(label > 0.5 for label in labels_T)
+            weight = 1 / rate if num_tasks > 1 and kept_negative else 1.0
+            for task, label in enumerate(labels_T):
+                if math.isnan(label):
+                    continue
+                odds = logits_BT[sample, task].exp() / (rate if num_tasks == 1 else 1.0)
+                says_yes, says_no = -(odds / (1 + odds)).log(), -(1 / (1 + odds)).log()
+                p = float(torch.sigmoid(logits_BT[sample, task].detach()))
+                as_positive, as_negative = (1 + p) * says_yes, (1 - p) * (1 + p) * says_no
+                if stage == Stage.SETTLED:
+                    term = says_yes if label == 1 else says_no
+                elif label == 0:
+                    term = as_negative
+                elif stage == Stage.CORRECTION:
+                    term = as_positive
+                else:
+                    term = as_positive + as_negative * (rate if num_tasks == 1 else 1.0)
+                terms.append(weight * term)
+                weights.append(weight)
+        return torch.stack(terms).sum() / sum(weights)
 
     def _logits_T(self, dense_K: Tensor, ids: Mapping[str, Tensor]) -> Tensor:
         """Logits of one sample from the ids of each feature."""

@@ -220,7 +220,8 @@ def row_gradients(batch: StepBatch, lookup_ND: Tensor) -> tuple[Tensor, Tensor]:
 def permuted_batch(batch: MiniBatch, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> MiniBatch:
     """The same samples in another order; the lineage stays as it was."""
     groups = tuple(replace(group, inverse=group.inverse[order]) for group in batch.groups)
-    return replace(batch, labels=batch.labels[order], dense=batch.dense[order], groups=groups)
+    stage = None if batch.stage is None else batch.stage[order]
+    return replace(batch, labels=batch.labels[order], dense=batch.dense[order], groups=groups, stage=stage)
 
 
 def _note_rows(found: _Findings, deduplicated: StepBatch, expanded: StepBatch) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from streams.errors import InvariantError
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 from trainer.buffer import Buffer
 from trainer.intake import Item
 from trainer.ledger import Entry
@@ -45,7 +46,9 @@ class Prepared:
     entries: tuple[Entry, ...]
     tensors: StepBatch
     appended_ms: npt.NDArray[np.int64]
-    """[B], -1 where it is unknown."""
+    """When each sample was appended, corrections left out; -1 where it is unknown."""
+    num_corrections: int
+    """Copies of samples that had come before: counted apart."""
     watermark_ms: int
     """Smallest of the batches'."""
     num_sessions: int
@@ -55,7 +58,7 @@ class Prepared:
 
     @property
     def num_samples(self) -> int:
-        """B."""
+        """Samples that come for the first time: B without the corrections."""
         return len(self.appended_ms)
 
 
@@ -147,10 +150,13 @@ class Prefetch:
 
     def _prepare(self, items: Sequence[Item], *, repeats: bool) -> Prepared:
         batches = [item.batch for item in items]
+        stage = np.concatenate([batch.stages for batch in batches])
+        appended_ms = np.concatenate([batch.lineage.appended_ms for batch in batches])
         return Prepared(
             entries=tuple(item.entry() for item in items),
             tensors=self._to_tensors(batches),
-            appended_ms=np.concatenate([batch.lineage.appended_ms for batch in batches]),
+            appended_ms=appended_ms[stage != Stage.CORRECTION],
+            num_corrections=int(np.count_nonzero(stage == Stage.CORRECTION)),
             watermark_ms=min(batch.watermark_ms for batch in batches),
             num_sessions=sum(batch.num_sessions for batch in batches),
             wire_bytes=sum(item.num_bytes for item in items),

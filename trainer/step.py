@@ -111,15 +111,14 @@ def first_half(model: RecModel, batch: StepBatch) -> Gradients:
     looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
     leaf_ND = looked_up_ND.detach().requires_grad_()
     logits_BT = model.net(leaf_ND, batch)
-    weight = batch.weights_BT.sum()
-    loss = weighted_loss(logits_BT, batch, weight)
+    weights_BT = batch.labelling.weights_BT(batch.weights_BT, logits_BT.dtype)
+    weight = weights_BT.sum()
+    loss = weighted_loss(logits_BT, batch, weights_BT, weight)
     grads = torch.autograd.grad(loss, [leaf_ND, *model.optimizer.parameters], allow_unused=True, materialize_grads=True)
     return Gradients(logits_BT.detach(), loss.detach(), weight > 0, looked_up_ND, grads[0], grads[1:])
 
 
-def weighted_loss(logits_BT: Tensor, batch: StepBatch, weight: Tensor) -> Tensor:
-    """Mean binary cross entropy with logits over samples and tasks; 0 where there is no weight at all."""
-    summed = torch.nn.functional.binary_cross_entropy_with_logits(
-        logits_BT, batch.labels_BT.to(logits_BT.dtype), weight=batch.weights_BT.to(logits_BT.dtype), reduction="sum"
-    )
+def weighted_loss(logits_BT: Tensor, batch: StepBatch, weights_BT: Tensor, weight: Tensor) -> Tensor:
+    """Weighted mean of the losses (`labelling`) of samples and tasks; 0 where there is no weight at all."""
+    summed = (batch.labelling.loss_BT(logits_BT, batch.labels_BT) * weights_BT).sum()
     return summed / torch.where(weight > 0, weight, 1)

@@ -40,6 +40,7 @@ class Run:
             return
         self.samples += prepared.num_samples
         reporter.count("recd_trained_samples_total", prepared.num_samples)
+        reporter.count("recd_trained_corrections_total", prepared.num_corrections)
         known = prepared.appended_ms[prepared.appended_ms >= 0]
         if len(known):
             ages_ms = now_ms - known
@@ -55,6 +56,8 @@ class Summary:
     step: int
     lineage_samples: int
     lineage_skipped_samples: int
+    lineage_corrected: int
+    """Corrections learned from; `lineage_samples` is without them."""
     lineage_batches: int
     lineage_sessions: int
     lineage_skipped_steps: int
@@ -104,6 +107,7 @@ def summarize(
         step=lineage.step,
         lineage_samples=account.samples,
         lineage_skipped_samples=account.skipped,
+        lineage_corrected=account.corrected,
         lineage_batches=account.batches,
         lineage_sessions=account.sessions,
         lineage_skipped_steps=account.skipped_steps,

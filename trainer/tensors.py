@@ -10,7 +10,7 @@ Shape suffixes: B samples, K dense columns, T tasks, U unique rows, N bags, V id
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from trainer.config import ModelConfig
 from trainer.dense_input import dense_input
 from trainer.ids import chain_of, first_rows, to_table_rows
 from trainer.jagged_ops import Expansion
+from trainer.labelling import Labelling, labelling_of
 
 I64 = npt.NDArray[np.int64]
 
@@ -71,7 +72,7 @@ class StepBatch:
     labels_BT: Tensor
     """0 where the label is missing."""
     weights_BT: Tensor
-    """Weight of each sample in the loss of each task; 0 where the label is missing."""
+    """1 where there is a label, 0 where it is missing."""
     dense_BK: Tensor
     ids_V: Tensor
     """Rows of the arena that holds all tables."""
@@ -81,6 +82,7 @@ class StepBatch:
     expansions: Mapping[str, Expansion | None]
     """Group to its expansion; None where every sample has a row of its own, in order."""
     counts: Counts
+    labelling: Labelling = field(default_factory=Labelling)
 
     @property
     def num_samples(self) -> int:
@@ -97,16 +99,22 @@ class StepBatch:
             for key, rows in self.features.items()
         }
         expansions = {key: each and each.to(device) for key, each in self.expansions.items()}
-        return replace(self, **moved, features=features, expansions=expansions)
+        labelling = self.labelling.to(device)
+        return replace(self, **moved, features=features, expansions=expansions, labelling=labelling)
 
 
 def to_tensors(
-    batches: Sequence[MiniBatch], schema: EventSchema, model: ModelConfig, *, deduplicated: bool = True
+    batches: Sequence[MiniBatch],
+    schema: EventSchema,
+    model: ModelConfig,
+    *,
+    deduplicated: bool = True,
+    correct_sampling: bool = True,
 ) -> StepBatch:
     """The mini-batches of one step, joined in the given order.
 
     `deduplicated=False` expands every row to its samples first, and transforms each one: what a trainer without
-    IKJTs would do, and the baseline of parity and benchmarks.
+    IKJTs would do, and the baseline of parity and benchmarks. `correct_sampling` is `TrainConfig`'s.
     """
     if not batches:
         raise InvariantError("a step needs at least one mini-batch")
@@ -135,6 +143,7 @@ def to_tensors(
         features=builder.features,
         expansions=expansions,
         counts=builder.counts(),
+        labelling=labelling_of(batches, labels_BT, correct_sampling=correct_sampling),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+import numpy as np
 import typer
 from confluent_kafka import TopicPartition
 
@@ -21,6 +22,7 @@ from streams.errors import ConfigError
 from streams.kafka.client import consumer
 from streams.kafka.end_record import epoch_of, is_end
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 from trainer.build import CHECKPOINTS, LEDGER
 from trainer.checkpoint.load import open_checkpoint, read_manifest
 from trainer.checkpoint.manifest import Manifest
@@ -106,7 +108,9 @@ def _columns(batch: MiniBatch) -> dict[str, Any]:
         "content_hash": f"{batch.content_hash:016x}",
         "event_time_ms": [int(lineage.event_time_ms.min()), int(lineage.event_time_ms.max())],
         "offsets": [int(lineage.offset.min()), int(lineage.offset.max())],
-        "label_means": batch.labels.mean(axis=0).tolist(),
+        "label_means": np.nanmean(batch.labels, axis=0).tolist(),
+        "negative_rate": batch.negative_rate,
+        "stages": {stage.name.lower(): int(np.count_nonzero(batch.stages == stage)) for stage in Stage},
         "groups": {
             group.group: {
                 "features": list(group.keys),

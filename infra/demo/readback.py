@@ -20,6 +20,7 @@ from streams.kafka.client import KafkaConfig, consumer
 from streams.kafka.end_record import is_end
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 from trainer.ledger import Line
 
 SILENCE_MS: Final = 30_000
@@ -92,12 +93,12 @@ def in_trained_order(stored: Iterable[Stored], lines: Iterable[Line]) -> list[li
 
 
 def lineage_of(steps: Sequence[Sequence[Stored]]) -> list[tuple[int, int]]:
-    """(partition, offset) of the event behind every trained sample, in the order of training."""
+    """(partition, offset) of the event behind every trained sample, in the order of training; no corrections."""
     return [
         (each.partition, int(offset))
         for step in steps
         for each in step
-        for offset in each.batch.lineage.offset.tolist()
+        for offset in each.batch.lineage.offset[each.batch.stages != Stage.CORRECTION].tolist()
     ]
 
 

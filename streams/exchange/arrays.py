@@ -6,6 +6,8 @@ Owns the names beside those of the groups, which are `streams.ikjt.arrays`. Vers
     partition, sequence, watermark_ms, fingerprint       int64; the last uint64
     lineage/offset, lineage/event_id, …                  [B]
     labels [B, T], dense [B, K]                          float32
+    negative_rate                                        float64, without dimensions; absent where it is 1
+    stage [B]                                            uint8 (`Stage`); absent where all samples are settled
     groups/g/…                                           group g, from 0
 
 A file is `np.savez(path, **to_arrays(batch), allow_pickle=False)`, and `from_arrays(np.load(path))` reads it.
@@ -30,6 +32,7 @@ _IDENTITY: Final = {
     "watermark_ms": _INT64,
     "fingerprint": np.dtype(np.uint64),
 }
+_OPTIONAL: Final = ("negative_rate", "stage")
 _GROUPS: Final = "groups/"
 
 
@@ -42,6 +45,7 @@ def to_arrays(batch: MiniBatch) -> dict[str, npt.NDArray[Any]]:
         **{f"lineage/{name}": getattr(batch.lineage, name) for name in LINEAGE_DTYPES},
         "labels": batch.labels,
         "dense": batch.dense,
+        **_labelling(batch),
         **group_arrays.to_arrays(batch.groups, _GROUPS),
     }
 
@@ -50,7 +54,8 @@ def from_arrays(arrays: Arrays) -> MiniBatch:
     """The mini-batch of these arrays. Raises ValueError that names an array which is missing, unknown or unfit."""
     names = ["recd.minibatch", *_IDENTITY, *(f"lineage/{name}" for name in LINEAGE_DTYPES), "labels", "dense"]
     missing = [name for name in names if name not in arrays]
-    unknown = [name for name in arrays if name not in names and not name.startswith(_GROUPS)]
+    known = {*names, *_OPTIONAL}
+    unknown = [name for name in arrays if name not in known and not name.startswith(_GROUPS)]
     if missing or unknown:
         what = f"there is no array {missing[0]}" if missing else f"no mini-batch has an array {unknown[0]}"
         raise ValueError(f"{what}; it has {', '.join(names)} and those of its groups")
@@ -62,12 +67,33 @@ def from_arrays(arrays: Arrays) -> MiniBatch:
         labels=arrays["labels"],
         dense=arrays["dense"],
         groups=group_arrays.from_arrays(arrays, _GROUPS),
+        negative_rate=_rate(arrays),
+        stage=arrays.get("stage"),
     )
     for name, column in (("lineage/offset", batch.lineage.offset), ("labels", batch.labels), ("dense", batch.dense)):
         if column.ndim == 0:
             raise ValueError(f"array {name} has no dimensions; it needs one entry a sample")
     batch.validate()
     return batch
+
+
+def _labelling(batch: MiniBatch) -> dict[str, npt.NDArray[Any]]:
+    """Rate and stages, where they say anything: the names of a mini-batch from before they existed stay the same."""
+    found: dict[str, npt.NDArray[Any]] = {}
+    if batch.negative_rate != 1.0:
+        found["negative_rate"] = np.asarray(batch.negative_rate, np.float64)
+    if not batch.all_settled:
+        found["stage"] = batch.stages
+    return found
+
+
+def _rate(arrays: Arrays) -> float:
+    if "negative_rate" not in arrays:
+        return 1.0
+    array = arrays["negative_rate"]
+    if array.shape != () or array.dtype != np.float64:
+        raise ValueError(f"array negative_rate must be one float64, not {array.dtype} of shape {array.shape}")
+    return float(array)
 
 
 def _integer(arrays: Arrays, name: str, dtype: np.dtype[Any]) -> int:

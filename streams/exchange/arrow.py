@@ -6,9 +6,11 @@ Owns the columns beside the groups, whose layout, and why one batch is one line,
     lineage: struct<offset: large_list<int64>, event_id: large_list<uint64>, session_id: …, …>    [B] each
     labels:  large_list<fixed_size_list<float>[T]>                                                [B]
     dense:   large_list<fixed_size_list<float>[K]>                                                [B]
+    negative_rate: double   stage: large_list<uint8>                                              [B]; `Stage`
     groups:  struct<user: struct<…>, item: struct<…>>                                             in their order
 
-`labels`, `dense` and `groups` are absent where T, K or the number of groups is 0. The schema's metadata hold the
+`labels`, `dense` and `groups` are absent where T, K or the number of groups is 0. Lines from before `negative_rate`
+and `stage` existed lack them: then the rate is 1 and every sample settled. The schema's metadata hold the
 version under `recd.minibatch`. Nothing but `windows` of a group is ever null.
 
 Shapes: B samples, T labels, K dense columns.
@@ -34,7 +36,7 @@ IDENTITY: Final = {
     "watermark_ms": pa.int64(),
     "fingerprint": pa.uint64(),
 }
-_COLUMNS: Final = (*IDENTITY, "lineage", "labels", "dense", "groups")
+_COLUMNS: Final = (*IDENTITY, "lineage", "labels", "dense", "negative_rate", "stage", "groups")
 _FLOAT: Final = pa.field("item", pa.float32(), nullable=False)
 
 
@@ -46,6 +48,9 @@ def to_arrow(batch: MiniBatch) -> pa.RecordBatch:
     for name, matrix in (("labels", batch.labels), ("dense", batch.dense)):
         if matrix.shape[1]:
             columns[name] = only_line(_matrix(matrix))
+    # Always there, so that batches with and without them are lines of one table.
+    columns["negative_rate"] = pa.array([batch.negative_rate], pa.float64())
+    columns["stage"] = only_line(pa.array(batch.stages))
     if batch.groups:
         columns["groups"] = struct_of({group.group: to_struct(group) for group in batch.groups})
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
@@ -71,6 +76,8 @@ def from_arrow(batch: pa.RecordBatch, line: int = 0, *, copy: bool = False) -> M
         labels=_floats(columns.get("labels"), "labels", num_samples, copy=copy),
         dense=_floats(columns.get("dense"), "dense", num_samples, copy=copy),
         groups=tuple(from_struct(name, column, copy=copy) for name, column in groups.items()),
+        negative_rate=_rate(columns.get("negative_rate")),
+        stage=_stage(columns.get("stage"), copy=copy),
     )
     read.validate()
     return read
@@ -112,6 +119,18 @@ def _lineage(column: Array) -> dict[str, npt.NDArray[Any]]:
         name: numbers(list_of(parts[name], f"lineage.{name}"), f"lineage.{name}", pa.from_numpy_dtype(dtype))
         for name, dtype in LINEAGE_DTYPES.items()
     }
+
+
+def _rate(column: Array | None) -> float:
+    return 1.0 if column is None else float(numbers(column, "column negative_rate", pa.float64())[0])
+
+
+def _stage(column: Array | None, *, copy: bool) -> npt.NDArray[np.uint8] | None:
+    """[B]; None where the column is absent, or says that every sample is settled."""
+    stage = None if column is None else numbers(list_of(column, "stage"), "stage", pa.uint8())
+    if stage is None or not stage.any():
+        return None
+    return stage.copy() if copy else stage
 
 
 def _matrix(matrix: npt.NDArray[np.float32]) -> Array:

@@ -4,6 +4,8 @@ Owns the record around the features, which are `streams.ikjt.records`, and what 
 
     {"offset": 100, "event_id": 5, "session_id": 9, "event_time_ms": 1700000000000, "appended_ms": -1,
      "labels": [1.0], "dense": [0.5, -1.0], "features": {"history": [7, 8], "age": 30.0}}
+
+Where some sample is not settled, each has a `"stage"` too (`Stage`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class BatchLayout:
     num_labels: int
     num_dense: int
     groups: tuple[GroupLayout, ...]
+    negative_rate: float = 1.0
 
     @staticmethod
     def of(batch: MiniBatch) -> BatchLayout:
@@ -44,6 +47,7 @@ class BatchLayout:
             num_labels=batch.labels.shape[1],
             num_dense=batch.dense.shape[1],
             groups=tuple(map(GroupLayout.of, batch.groups)),
+            negative_rate=batch.negative_rate,
         )
 
 
@@ -52,6 +56,8 @@ def to_dicts(batch: MiniBatch) -> list[dict[str, Any]]:
     batch.validate()
     columns: dict[str, list[Any]] = {name: getattr(batch.lineage, name).tolist() for name in LINEAGE_DTYPES}
     columns |= {"labels": batch.labels.tolist(), "dense": batch.dense.tolist()}
+    if not batch.all_settled:
+        columns["stage"] = batch.stages.tolist()
     columns["features"] = group_records.to_dicts(batch.groups) if batch.groups else [{} for _ in range(len(batch))]
     return [dict(zip(columns, sample, strict=True)) for sample in zip(*columns.values(), strict=True)]
 
@@ -61,7 +67,8 @@ def from_dicts(records: Sequence[Record], layout: BatchLayout) -> MiniBatch:
 
     Raises ValueError that names the sample and the key.
     """
-    names = [*LINEAGE_DTYPES, "labels", "dense", "features"]
+    staged = any("stage" in record for record in records)
+    names = [*LINEAGE_DTYPES, "labels", "dense", *(["stage"] if staged else []), "features"]
     for b, record in enumerate(records):
         if record.keys() != set(names):
             raise ValueError(f"sample {b}: needs {', '.join(names)}, not {', '.join(record)}")
@@ -75,6 +82,8 @@ def from_dicts(records: Sequence[Record], layout: BatchLayout) -> MiniBatch:
         labels=_floats(records, "labels", layout.num_labels),
         dense=_floats(records, "dense", layout.num_dense),
         groups=group_records.from_dicts([record["features"] for record in records], layout.groups, lineage.session_id),
+        negative_rate=layout.negative_rate,
+        stage=_integers(records, "stage", np.dtype(np.uint8)) if staged else None,
     )
     batch.validate()
     return batch

@@ -8,6 +8,7 @@ dictionaries   ids that come more than once, as paired and ranked name them
 unpacking  one section back to its column, compiled
 arena      every column of a message into one memory
 sections   the columns of a message, one after the other
+labelling  rate of negatives and stages, which may be absent
 groups     feature groups as sections, in either form
 bound      how large a message can become, without encoding it
 codec      a mini-batch to sections and back

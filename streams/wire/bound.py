@@ -15,14 +15,17 @@ from streams.minibatch import Lineage, MiniBatch
 from streams.wire.layout import ALIGNMENT, HEADER_BYTES
 from streams.wire.table import table_bytes
 
-_NAMELESS: Final = 8
+_NAMELESS: Final = 10
 """Sections that every message may have and that carry no name."""
+_RATE_BYTES: Final = 8
+_STAGE_BYTES: Final = 4
+"""A sample's stage, which is an int32 on the wire."""
 
 
 def most_bytes(batch: MiniBatch) -> int:
     """No less than the message has: every column as it is, every gap, and what zstd adds to what it cannot compress."""
     nbytes: list[int] = [getattr(batch.lineage, each.name).nbytes for each in fields(Lineage)]
-    nbytes += [batch.labels.nbytes, batch.dense.nbytes]
+    nbytes += [batch.labels.nbytes, batch.dense.nbytes, _RATE_BYTES, _STAGE_BYTES * len(batch)]
     names = [""] * _NAMELESS
     for group in batch.groups:
         nbytes.append(_group_bytes(group))

@@ -1,7 +1,7 @@
 """A mini-batch to sections and back.
 
-Owns the order of the sections: lineage, labels, dense, ids that features share, then one group after the other. The
-sections of a group are `groups`, the bytes of header and table `layout`.
+Owns the order of the sections: lineage, labels, dense, rate and stages (`labelling`), ids that features share, then one
+group after the other. The sections of a group are `groups`, the bytes of header and table `layout`.
 
 Reading trusts nothing: sizes are held against limits before memory is taken, and what comes out keeps every promise
 of `MiniBatch.validate`, most of it proved while decoding. Every failure is a WireError.
@@ -28,6 +28,7 @@ from streams.wire import layout
 from streams.wire.arena import read_columns
 from streams.wire.dictionary import DICTIONARY_BYTES, Provider, loaded, provided, train
 from streams.wire.groups import check_windows, columns_of, read_group, stored
+from streams.wire.labelling import columns_of_labelling, read_labelling
 from streams.wire.layout import Encoding, Header, Kind
 from streams.wire.packing import pack, pack_matrix, pack_together
 from streams.wire.sections import Column, Sections
@@ -134,6 +135,7 @@ def _columns(batch: MiniBatch, compressor: zstandard.ZstdCompressor) -> Iterator
         yield Column(kind, column, pack(column, compressor, rising=kind is not Kind.EVENT_ID))
     for kind, matrix in ((Kind.LABELS, batch.labels), (Kind.DENSE, batch.dense)):
         yield Column(kind, matrix, pack_matrix(matrix, compressor), columns=matrix.shape[1])
+    yield from columns_of_labelling(batch, compressor)
     shared, values = pack_together([rows.values for group in batch.groups for rows in stored(group)], compressor)
     if shared is not None:
         yield Column(Kind.IDS, *shared)
@@ -202,6 +204,7 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
         raise WireError(f"partition {header.partition} does not exist")
     lineage = Lineage(**{name: _lineage(header, sections, name) for name in _LINEAGE})
     labels, dense = (_matrix(header, sections, kind) for kind in (Kind.LABELS, Kind.DENSE))
+    rate, stage = read_labelling(sections, header.samples)
     if sections.upcoming() == Kind.IDS:
         sections.take(Kind.IDS)
     groups: list[Group] = []
@@ -223,6 +226,8 @@ def _read_batch(header: Header, sections: Sections) -> MiniBatch:
         labels=labels,
         dense=dense,
         groups=tuple(groups),
+        negative_rate=rate,
+        stage=stage,
     )
 
 

@@ -51,6 +51,10 @@ class Kind(IntEnum):
     DENSE = 7
     IDS = 8
     """Values that several VALUES sections share, one section's after the other's."""
+    NEGATIVE_RATE = 9
+    """The share of negatives that was kept: the 64 bits of one float64, as uint64. Absent: 1."""
+    STAGE = 10
+    """`Stage` of each sample. Absent: all are settled."""
     INVERSE = 16
     """Begins a group and carries its name; the sections of its features follow."""
     LENGTHS = 17

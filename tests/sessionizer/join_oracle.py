@@ -27,8 +27,31 @@ def joined(
     events: list[Ev], config: SessionConfig, joins: JoinConfig, batch_samples: int, last: int, watch: int | None
 ) -> Joined:
     """One epoch that ends with an end mark. The second label, unless it is None, needs a sum of `watch` seconds."""
-    truth = Joined()
-    order = sorted(accept(events, config, Truth()), key=lambda o: (events[o].time, events[o].id))
+    return joined_of(events, accept(events, config, Truth()), config, joins, (batch_samples, last, watch))
+
+
+def joined_of_two(
+    inputs: tuple[list[Ev], list[Ev]],
+    silences: tuple[list[tuple[int, int]], list[tuple[int, int]]],
+    config: SessionConfig,
+    joins: JoinConfig,
+    sizes: tuple[int, int, int | None],
+) -> Joined:
+    """The same with outcomes in a topic of their own: each input is judged alone, then both are one set of events.
+
+    An event of the outcomes' topic has the number of its place there plus that of all interactions.
+    """
+    judged = [accept(events, config, Truth(), quiet) for events, quiet in zip(inputs, silences, strict=True)]
+    accepted = judged[0] + [len(inputs[0]) + o for o in judged[1]]
+    return joined_of(inputs[0] + inputs[1], accepted, config, joins, sizes)
+
+
+def joined_of(
+    events: list[Ev], accepted: list[int], config: SessionConfig, joins: JoinConfig, sizes: tuple[int, int, int | None]
+) -> Joined:
+    """What must come of accepted events; `sizes` are samples of a batch, length of a history, seconds of a label."""
+    truth, (batch_samples, last, watch) = Joined(), sizes
+    order = sorted(accepted, key=lambda o: (events[o].time, events[o].id, o))
     samples = [o for o in order if events[o].kind != EventKind.OUTCOME]
     outcomes = [o for o in order if events[o].kind == EventKind.OUTCOME]
     met = {o: impression_of(events, events[o], samples, joins) for o in outcomes}

@@ -5,6 +5,7 @@ It states semantics.md's rules with no thought for speed. The real core must agr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -65,12 +66,19 @@ def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, las
     return truth
 
 
-def accept(events: list[Ev], config: SessionConfig, truth: Truth) -> list[int]:
+def accept(
+    events: list[Ev], config: SessionConfig, truth: Truth, silences: Sequence[tuple[int, int]] = ()
+) -> list[int]:
+    """Of one input. `silences`: before which event, or after the last, its time reached at least so much by a mark."""
     kept: dict[int, int] = {}  # event id -> offset of the copy that counts
     waiting: set[int] = set()
     latest, floor = -(10**18), -(10**18)
     accepted: list[int] = []
     for offset, event in enumerate(events):
+        floor = max([floor, *(to for at, to in silences if at == offset)])
+        for done in [o for o in waiting if events[o].time < floor]:
+            waiting.remove(done)
+            accepted.append(done)
         watermark = max(latest - config.lateness_ms, floor)
         first = kept.get(event.id)
         if first is not None and first not in waiting and events[first].time + config.duplicate_horizon_ms < watermark:

@@ -87,6 +87,8 @@ def mini_batches(draw: st.DrawFn) -> MiniBatch:
         labels=_matrix(draw, num_samples),
         dense=_matrix(draw, num_samples),
         groups=tuple(_group(draw, f"group{g}", session_id) for g in range(draw(st.integers(0, 3)))),
+        negative_rate=draw(st.sampled_from([1.0, 1.0, 0.1, 2.0**-60])),
+        stage=draw(st.none() | st.just(_column(draw, st.integers(0, 2), num_samples, np.dtype(np.uint8)))),
     )
 
 

@@ -113,7 +113,7 @@ def train(settings: TrainerConfig, max_steps: int | None = None, *, end_epoch: i
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What is wrong with a lineage: samples by (partition, offset of the impression)."""
+    """What is wrong with a lineage: samples by partition, impression and stage."""
 
     missing: int
     twice: int
@@ -126,12 +126,12 @@ class Audit:
 def audit(directory: Path, log: Mapping[int, Sequence[MiniBatch]]) -> Audit:
     """Each sample of the log must stand in the model's lineage exactly once."""
     trained = Counter(
-        (entry.partition, int(offset))
+        (entry.partition, identity)
         for line in lineage(read(directory / LEDGER))
         for entry in line.batches
-        for offset in log[entry.partition][entry.sequence].lineage.offset
+        for identity in log[entry.partition][entry.sequence].identities()
     )
-    due = {(batch.partition, int(offset)) for batch in _all(log) for offset in batch.lineage.offset}
+    due = {(batch.partition, identity) for batch in _all(log) for identity in batch.identities()}
     return Audit(missing=len(due - trained.keys()), twice=sum(count > 1 for count in trained.values()))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from streams.errors import InvariantError
-from trainer.evaluate import Evaluator
+from trainer.evaluate import WHOLE_STREAM, Evaluator
 
 
 def scored(seed: int, num: int, tasks: int = 1) -> tuple[Tensor, Tensor]:
@@ -124,3 +124,30 @@ def test_a_state_of_another_window_or_task_is_refused_in_words() -> None:
 def test_logits_of_another_shape_than_the_labels_are_refused() -> None:
     with pytest.raises(InvariantError, match="must be"):
         Evaluator(["click"]).update(torch.zeros(3, 1), torch.zeros(2, 1))
+
+
+def test_a_sample_that_stands_for_several_counts_as_several_and_is_one_sample() -> None:
+    logits, labels = scored(5, 60)
+    counts = torch.where(labels == 1, 1.0, 3.0).double()
+    evaluator = Evaluator(["click"], window=20)
+    evaluator.update(logits, labels, counts)
+    report = evaluator.report()["click"]
+    for scope, first in (("lifetime", 0), ("window", 40)):
+        times = counts[first:, 0].long()
+        expected = formulas(*(each[first:].repeat_interleave(times, dim=0) for each in (logits, labels)))
+        for name, value in expected.items():
+            assert report[scope][name] == pytest.approx(value, rel=1e-9)
+    assert report["lifetime"]["samples"] == 60
+    assert report["stream"] == WHOLE_STREAM
+
+
+def test_metrics_stored_before_samples_stood_for_several_go_on() -> None:
+    logits, labels = scored(6, 80)
+    old = Evaluator(["click"], window=50)
+    old.update(logits[:60], labels[:60])
+    state = {name: tensor for name, tensor in old.state().items() if "stood_for" not in name and "ring_c" not in name}
+    new = Evaluator(["click"], window=50)
+    new.load_state(state)
+    for each in (old, new):
+        each.update(logits[60:], labels[60:])
+    assert new.report() == old.report()

@@ -24,6 +24,7 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
 from streams.events.decode import EventDecoder
+from streams.inputs import Position
 from streams.metrics import Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
 from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, MemoryRecord, events, identities, records
@@ -52,7 +53,7 @@ class Life:
         if cut is not None:
             return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut)
         made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0)
-        made.next_offset = offset
+        made.position = Position(offset)
         return made
 
     def open(self) -> Partition:

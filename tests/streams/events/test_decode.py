@@ -53,6 +53,12 @@ def test_every_role_and_feature_comes_out_in_its_column() -> None:
     assert events.lists[1].per_event.to_lists() == [[hash_id("a"), hash_id("b")]]
 
 
+def test_a_list_with_text_that_is_no_utf8_is_broken_json() -> None:
+    value = rec(seen=["x"]).value
+    assert value is not None
+    assert reason_of(raw(value.replace(b'["x"]', b'["\xff"]'))) == Reason.BROKEN_JSON
+
+
 def test_lists_that_are_equal_as_bytes_are_one_row() -> None:
     decoded = DECODER.decode([rec(i, id=i, seen=[1, 2] if i % 2 else [3]) for i in range(6)])
     column = decoded.events.lists[0]

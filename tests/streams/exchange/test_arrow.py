@@ -50,6 +50,12 @@ def test_many_batches_are_lines_of_one_stream_and_each_comes_back() -> None:
         assert same_batch(from_arrow(joined, n), part)
 
 
+def test_a_line_from_before_rates_and_stages_is_read_as_what_was_true_then() -> None:
+    back = from_arrow(LINE.drop_columns(["negative_rate", "stage"]))
+    assert same_batch(back, BATCH)
+    assert (back.negative_rate, back.stage) == (1.0, None)
+
+
 def without(name: str) -> pa.RecordBatch:
     return LINE.drop_columns([name])
 
@@ -101,5 +107,6 @@ def test_columns_of_width_zero_and_batches_without_groups_have_no_column() -> No
         labels=np.zeros((5, 0), np.float32), dense=np.zeros((5, 0), np.float32), groups=(),
     )  # fmt: skip
     line = to_arrow(bare)
-    assert line.schema.names == ["partition", "sequence", "watermark_ms", "fingerprint", "lineage"]
+    identity = ["partition", "sequence", "watermark_ms", "fingerprint"]
+    assert line.schema.names == [*identity, "lineage", "negative_rate", "stage"]
     assert same_batch(from_arrow(line), bare)

@@ -36,10 +36,10 @@ FIXED = pytest.mark.parametrize("fixed", [fixed_batch, fixed_partial_batch])
 def same_batch(left: MiniBatch, right: MiniBatch) -> bool:
     """Equal in every bit, dtypes and shapes included."""
     columns = [(getattr(left.lineage, name), getattr(right.lineage, name)) for name in LINEAGE_DTYPES]
-    columns += [(left.labels, right.labels), (left.dense, right.dense)]
+    columns += [(left.labels, right.labels), (left.dense, right.dense), (left.stages, right.stages)]
     return (
-        (left.partition, left.sequence, left.watermark_ms, left.fingerprint)
-        == (right.partition, right.sequence, right.watermark_ms, right.fingerprint)
+        (left.partition, left.sequence, left.watermark_ms, left.fingerprint, left.negative_rate)
+        == (right.partition, right.sequence, right.watermark_ms, right.fingerprint, right.negative_rate)
         and all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in columns)
         and len(left.groups) == len(right.groups)
         and all(same_group(a, b) for a, b in zip(left.groups, right.groups, strict=True))

@@ -1,0 +1,51 @@
+"""Whether a partition's configuration may go on from a cut.
+
+Owns the versions of cuts and what is in the fingerprint of a configuration. Never reads a cut's arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from streams.errors import ConfigError
+from streams.events.schema import EventSchema
+
+ALGORITHM: Final = 4
+"""Raised whenever the same events would give other batches."""
+VERSION: Final = 3
+VERSION_OF_TWO: Final = 4
+"""Of a partition with outcomes in a topic of their own."""
+
+
+def fingerprint(
+    schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig, *, with_outcomes: bool
+) -> int:
+    """64 bits that change whenever the same events could give other batches."""
+    told = [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)]
+    text = json.dumps([*told, "outcomes in a topic of their own"] if with_outcomes else told, sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def check(header: Mapping[str, Any], own: int, *, external: bool) -> None:
+    """Raise ConfigError where a core of the fingerprint `own` cannot go on from a cut; `external`: its profiles are."""
+    if header["version"] not in {VERSION, VERSION_OF_TWO}:
+        raise ConfigError(
+            f"the cut has version {header['version']}, this recd reads {VERSION} and {VERSION_OF_TWO}; "
+            "start the version that wrote it, or choose another worker.app and mini-batch topic"
+        )
+    if header["profiles"] != "cuts" and not external:
+        raise ConfigError(
+            f'partition {header["partition"]} keeps its profiles outside (profiles.store = "{header["profiles"]}"), '
+            "and without them every history would begin empty; set that again"
+        )
+    if header["fingerprint"] != own and header["held"]:
+        raise ConfigError(
+            f"partition {header['partition']} holds {header['held']} events under another configuration of event, "
+            "labels, features, histories, groups, session, join, batch or topics.outcomes; restore the old one, "
+            "drain with an end mark (`recd ingest --end`), then change it"
+        )
