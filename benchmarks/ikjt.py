@@ -3,7 +3,8 @@
     recd bench ikjt, or python -m benchmarks.ikjt
 
 B=4096 samples, 248 distinct rows (all distinct in `none`) of 3 histories in one group, 1 to 200 int64 ids each.
-`adjacent` is clustered by session with 10 % of the rows moved elsewhere; `random` is shuffled.
+`adjacent` is clustered by session with 10 % of the rows moved elsewhere; `random` is shuffled. Where the first history
+tells all samples apart, as in `none`, the others are not read, but count among the bytes.
 
 The compared figure is the cold one: 128 MiB of other memory are read before every measurement, so the rows come from
 memory, as the baseline's words do. The warm one, rows as near as caches allow, stands in the context.

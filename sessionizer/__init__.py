@@ -29,6 +29,7 @@ reporting      a partition's metrics
 partition      one partition from its recovery to its last cut
 
 Shell:
+fetched        records as the client's parser leaves them
 faust_seam     whole fetched batches out of Faust: the only file that knows its private names
 emit           outlets on Kafka, with and without transactions
 recovery       the journal on Kafka: progress, cuts and marks read back

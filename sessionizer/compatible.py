@@ -17,8 +17,8 @@ from streams.events.schema import EventSchema
 
 ALGORITHM: Final = 4
 """Raised whenever the same events would give other batches."""
-VERSION: Final = 3
-VERSION_OF_TWO: Final = 4
+VERSION: Final = 5
+VERSION_OF_TWO: Final = 6
 """Of a partition with outcomes in a topic of their own."""
 
 

@@ -182,7 +182,7 @@ class PartitionCore:
         self._rows.give_back(names[~kept])
         self._count(events.kind[kept], 1)
         if len(admitted.replaced):
-            self._count(self._rows.take(admitted.replaced).kind, -1)
+            self._count(self._rows.keys["kind"][admitted.replaced], -1)
             self._rows.free(admitted.replaced)
         twice = (admitted.verdict == DUPLICATE) | (admitted.verdict == REPLACING)
         self.account.duplicates += int(np.count_nonzero(twice))
@@ -234,7 +234,7 @@ class PartitionCore:
             setattr(self.account, name, count)
         self.account.check(self.held)
 
-    def _count(self, kinds: npt.NDArray[np.uint8], by: int) -> None:
+    def _count(self, kinds: npt.NDArray[np.uint8] | npt.NDArray[np.int64], by: int) -> None:
         self.account.impressions += by * int(np.count_nonzero(kinds == EventKind.IMPRESSION))
         self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
         self.account.outcomes += by * int(np.count_nonzero(kinds == EventKind.OUTCOME))
@@ -313,7 +313,7 @@ class PartitionCore:
 
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
-        held, pending = self._rows.held, self._packer.pending
+        pending = self._packer.pending
         two = len(self._intake.merge.arrivals) > 1
         header = {
             "version": VERSION_OF_TWO if two else VERSION,
@@ -331,12 +331,10 @@ class PartitionCore:
         arrays = self._intake.arrays() | cut.prefixed("rows", self._rows.arrays())
         windower, histories = self._windower.arrays(), self._histories.arrays()
         if self._profiles.external:
-            busy = self._windower.arrays_of_busy(self._rows, self._intake.erasures.users)
-            windower, histories, arrays["rows.tips"] = busy
+            windower, histories, tips = self._windower.arrays_of_busy(self._rows, self._intake.erasures.users)
+            arrays["rows.tips"] = tips[self._rows.live]
         arrays |= cut.prefixed("windower", windower) | cut.prefixed("joins", self._joins.arrays())
         arrays |= cut.prefixed("histories", histories)
-        if held is not None:
-            arrays |= cut.prefixed("held", cut.event_arrays(held))
         if pending is not None:
             arrays |= cut.prefixed("pending", pending.arrays())
         return cut.encode(header, arrays)
@@ -373,8 +371,8 @@ class PartitionCore:
                 core._windower.change_all()
         core._joins.restore(cut.under("joins", arrays))
         if header["held"]:
-            held, pending = cut.under("held", arrays), cut.under("pending", arrays)
-            core._rows.restore(cut.under("rows", arrays), cut.event_batch(held) if held else None)
+            pending = cut.under("pending", arrays)
+            core._rows.restore(cut.under("rows", arrays))
             core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
         return core
 

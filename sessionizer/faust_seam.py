@@ -5,7 +5,8 @@ here: group membership, assignment, rebalancing, timers, web, signals. Never dec
 offset: positions come from the handler, which has them from its cuts.
 
 What differs from a stock worker, and where:
-    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists
+    fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists; aiokafka
+                makes no object of its own for each record (`fetched`)
     positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
                 superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
@@ -31,6 +32,7 @@ from typing import Any, ClassVar, Protocol
 
 import aiokafka
 import faust
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
@@ -40,8 +42,9 @@ from faust.types import AppT
 from faust.worker import Worker
 from mode import Service
 
+from sessionizer.fetched import Fetched, MessagesOnly
 from sessionizer.worker_config import WorkerConfig
-from streams.events.record import Record
+from streams.events.record import Message, Records
 from streams.kafka.client import KafkaConfig
 
 INTERRUPTED = 130
@@ -67,7 +70,7 @@ class BulkHandler(Protocol):
     def wants(self) -> set[int]:
         """Partitions that may be fetched now."""
 
-    def take(self, partition: int, records: Sequence[Record]) -> None:
+    def take(self, partition: int, records: Records) -> None:
         """Records in offset order."""
 
     def caught_up(self, lags: Mapping[int, int]) -> None:
@@ -99,6 +102,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         app = _bulk(self.app)
         config = app.worker_config
         self._assignor = RoundRobinPartitionAssignor
+        fetcher.PartitionRecords = MessagesOnly
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
@@ -178,7 +182,7 @@ class BulkConsumer(driver.Consumer):
             if not self.app.should_stop:
                 raise
 
-    def _hand_over(self, records: Mapping[Any, Sequence[Record]], active: set[Any]) -> None:
+    def _hand_over(self, records: Mapping[Any, Sequence[Message]], active: set[Any]) -> None:
         handler: BulkHandler = _bulk(self.app).handler
         if not self.flow_active:
             return
@@ -188,7 +192,7 @@ class BulkConsumer(driver.Consumer):
         wanted = handler.wants() - moved.keys()
         for tp, found in records.items():
             if tp.partition in wanted:
-                handler.take(tp.partition, found)
+                handler.take(tp.partition, Fetched(tp.topic, tp.partition, found))
         handler.caught_up({tp.partition: lag for tp in active if (lag := self._lag(tp)) is not None})
 
     def _seek_to(self, positions: Mapping[int, int]) -> None:

@@ -12,6 +12,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer.growing import zeros
+
 Table = npt.NDArray[np.void]
 
 MIN_SIZE = 1024
@@ -48,6 +50,6 @@ def rebuild(table: Table, keep: npt.NDArray[np.bool_], room_for: int) -> Table:
     size = MIN_SIZE
     while size < 2 * (int(np.count_nonzero(keep)) + room_for):
         size *= 2
-    fresh: Table = np.zeros(size, table.dtype)
+    fresh: Table = zeros((size,), table.dtype)
     _copy_into(fresh, table, keep)
     return fresh

@@ -53,7 +53,7 @@ class Intake:
     def rows_of(self, users: I64, before_ms: int) -> I32:
         """Held rows of these users with a time < `before_ms`."""
         live = self._rows.live
-        keys = self._rows.keys[live]
+        keys = self._rows.keys.take(live)
         return np.asarray(live[np.isin(keys["user"], users) & (keys["time"] < before_ms)])
 
     def forget(self, rows: I32) -> int:

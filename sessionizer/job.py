@@ -14,7 +14,7 @@ import asyncio
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
-from streams.events.record import Record
+from streams.events.record import Records
 from streams.events.schema import EventSchema
 from streams.inputs import Position
 from streams.kafka.client import KafkaConfig
@@ -112,7 +112,8 @@ class State:
 class PartitionThread:
     """A partition at work until it is stopped, moves away or fails."""
 
-    def __init__(self, partition: int, job: Job) -> None:
+    def __init__(self, partition: int, job: Job, together: Callable[[], int]) -> None:
+        """`together` tells how many partitions are at work in this process."""
         self.partition = partition
         self.state = State()
         self.failure: BaseException | None = None
@@ -121,7 +122,8 @@ class PartitionThread:
         self.lag: int | None = None
         """Records of the topic that were not handed over yet, once known."""
         self._job = job
-        self._inbox: deque[Sequence[Record]] = deque()
+        self._together = together
+        self._inbox: deque[Records] = deque()
         self._queued = 0
         self._start: int | None = None
         self._started = False
@@ -142,7 +144,7 @@ class PartitionThread:
         """Whether more records may come."""
         return self._started and self._start is None and self._queued < self._job.worker.max_queue_records
 
-    def put(self, records: Sequence[Record]) -> None:
+    def put(self, records: Records) -> None:
         """Queue records; ignored while the partition is recovering."""
         with self._changed:
             if self._started and self._start is None:
@@ -190,16 +192,16 @@ class PartitionThread:
                 self._started = False
             while not self._stopping:
                 records = self._next()
-                if records:
+                if len(records):
                     partition.feed(records)
-                partition.tick(caught_up=self._caught_up())
+                partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
             self._publish(partition)
         finally:
             partition.close()
 
-    def _next(self) -> Sequence[Record]:
+    def _next(self) -> Records:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
             if not self._inbox or self._stopping:
@@ -237,7 +239,10 @@ class Fleet:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
         for partition in partitions - self._threads.keys():
-            self._threads[partition] = PartitionThread(partition, self._job)
+            self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
+
+    def _num_partitions(self) -> int:
+        return max(1, len(self._threads))
 
     async def revoked(self) -> None:
         threads, self._threads = self._threads, {}
@@ -264,7 +269,7 @@ class Fleet:
     def wants(self) -> set[int]:
         return {partition for partition, thread in self._threads.items() if thread.wants}
 
-    def take(self, partition: int, records: Sequence[Record]) -> None:
+    def take(self, partition: int, records: Records) -> None:
         self._threads[partition].put(records)
 
     def caught_up(self, lags: Mapping[int, int]) -> None:

@@ -15,7 +15,7 @@ A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,17 +31,17 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
 from streams.errors import InvariantError, Reason
 from streams.events.event import EventBatch
-from streams.events.record import Decoded, Record, Rejected
+from streams.events.record import Decoded, Record, Records, Rejected
 from streams.inputs import Input
 
 _CUT_SHARE = 20
-"""A cut that took t is followed by at least 20 t without one."""
+"""A cut that took t is followed by at least 20 t without one, for each partition that shares the process."""
 
 
 class Decoder(Protocol):
     """What turns records into events; `streams.events.decode.EventDecoder` in production."""
 
-    def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
         """Events, rejected records, and those that lie in the future by the wall clock `now_ms`."""
 
 
@@ -105,11 +105,11 @@ class Partition:
         cut = self._progress.cut
         return cut is not None and cut.ended_at == cut.next_offset == self.core.next_offset
 
-    def feed(self, records: Sequence[Record]) -> None:
+    def feed(self, records: Records) -> None:
         """Records of one poll, in offset order; those that were processed before are ignored."""
-        if records and records[0].offset < self.core.next_offset:
-            records = [record for record in records if record.offset >= self.core.next_offset]
-        if not records:
+        if len(records) and records[0].offset < self.core.next_offset:
+            records = records[sum(message.offset < self.core.next_offset for message in records) :]
+        if not len(records):
             return
         now_ms = self._record_ms = self._now_ms()
         decoded = self._decoder.decode(records, now_ms=now_ms)
@@ -124,15 +124,18 @@ class Partition:
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
 
-    def tick(self, *, caught_up: bool) -> None:
-        """What has to be done from time to time. `caught_up`: every record of the topic has been fed."""
+    def tick(self, *, caught_up: bool, together: int = 1) -> None:
+        """What has to be done from time to time.
+
+        `caught_up`: every record of the topic has been fed. `together`: partitions at work in this process.
+        """
         self._add(self._journal.new_marks())
         self._apply_due()
         now_ms = self._now_ms()
         self.report.state(self.core, now_ms)
         if self._marks.replaying:
             return
-        if self._cut_due(now_ms):
+        if self._cut_due(now_ms, together):
             self._commit(with_cut=True)
         elif self._unsent and now_ms - self._committed_ms >= self._config.commit_every_ms:
             self._commit()
@@ -157,10 +160,10 @@ class Partition:
     def _cut_offset(self) -> int:
         return self._progress.cut.next_offset if self._progress.cut else -1
 
-    def _cut_due(self, now_ms: int) -> bool:
+    def _cut_due(self, now_ms: int, together: int) -> bool:
         if self.core.next_offset == self._cut_offset and not self._unsent:
             return False
-        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms)
+        pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms * together)
         return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.next_offset
 
     def _feed_until(self, stop: int, decoded: Decoded) -> None:

@@ -1,9 +1,9 @@
 """Rows: the events a partition holds, under small integer names.
 
-Owns the columns of held events: a few that the windower works on, one array each, and the rest (features, labels,
-lineage) as the column chunks in which they arrived. Never judges events.
+Owns the columns of held events, one array each, by the names of the rows: a few that the windower works on, and the
+rest (features, lineage) as payload. Lists are in the chunks in which they arrived (`list_chunks`). Never judges events.
 
-Shape suffixes: R rows, N events, T labels, H histories.
+Shape suffixes: R rows, N events, T labels, K dense columns, S single-id features, H histories.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer import cut
+from sessionizer.growing import grown
+from sessionizer.list_chunks import ListChunks
 from sessionizer.waiting import OPEN
 from streams.events.event import EventBatch
 from streams.events.label_rules import positive
@@ -36,7 +39,6 @@ ROW_KEYS: Final = np.dtype(
 )
 """What the kernels need of a held row; the rest of it is payload."""
 
-_FREE: Final = -1
 _SMALLEST: Final = 1024
 _KEY_COLUMNS: Final = {
     "time": "event_time_ms",
@@ -46,7 +48,8 @@ _KEY_COLUMNS: Final = {
     "impression": "impression",
     "kind": "kind",
 }
-_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips")
+_PAYLOAD: Final = ("content_hash", "appended_ms", "dense", "ids")
+_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips", *_PAYLOAD)
 
 
 class Rows:
@@ -57,6 +60,7 @@ class Rows:
         self._labels = schema.labels
         self._enters = [names.index(h.label) if h.label is not None else None for h in schema.histories]
         num_histories = len(schema.histories)
+        num_lists = sum(feature.list for feature in schema.sparse)
         self.keys = np.zeros(0, ROW_KEYS)
         self.items = np.zeros(0, np.int64)
         self.labels = np.zeros((0, len(names)), np.float32)
@@ -67,15 +71,17 @@ class Rows:
         """[R, H], how many entries of its user's history the row may see."""
         self.tips = np.zeros((0, num_histories), np.int32)
         """[R, H], the newest of these."""
-        self._chunk = np.zeros(0, np.int32)
-        """[R], chunk that holds the rest of the row; _FREE for a name not in use."""
-        self._place = np.zeros(0, np.int32)
-        """[R], its place in the chunk."""
+        self.content_hash = np.zeros(0, np.uint64)
+        self.appended_ms = np.zeros(0, np.int64)
+        self.dense = np.zeros((0, len(schema.dense_names)), np.float32)
+        """[R, K]."""
+        self.ids = np.zeros((0, len(schema.sparse) - num_lists), np.int64)
+        """[R, S]."""
+        self._lists = ListChunks(num_lists)
+        self._used = np.zeros(0, np.bool_)
+        """[R], whether a row has the name."""
         self._names = np.zeros(0, np.int32)
         """Names not in use; the last one is handed out first."""
-        self._chunks: dict[int, EventBatch] = {}
-        self._num_live: dict[int, int] = {}
-        self._next_chunk = 0
         self.num_outcomes = 0
         """Held rows that are outcomes; all others are samples."""
 
@@ -98,53 +104,43 @@ class Rows:
         """Hold N events under reserved names."""
         if not len(names):
             return
-        for field, column in _KEY_COLUMNS.items():
-            self.keys[field][names] = getattr(events, column)
-        self.keys["slot"][names] = OPEN
+        # A row of integers is moved at once; numpy would move a record field by field.
+        _integers(self.keys)[names] = _integers(_keys_of(events))
+        for name in _PAYLOAD:
+            getattr(self, name)[names] = getattr(events, name)
+        self._lists.add(events.lists, names)
         self.items[names] = events.item
         self.labels[names] = events.labels
+        self._used[names] = True
         outcomes = events.kind == EventKind.OUTCOME
         self.num_outcomes += int(np.count_nonzero(outcomes))
         for h, label in enumerate(self._enters):
             # An impression says nothing yet: its item enters a history of liked items by its outcome, at its time.
             said = None if label is None else positive(self._labels[label], events.labels[:, label])
             self.enters[names, h] = ~outcomes if said is None else said
-        self._chunk[names], self._place[names] = self._next_chunk, np.arange(len(names))
-        self._chunks[self._next_chunk], self._num_live[self._next_chunk] = events, len(names)
-        self._next_chunk += 1
 
     def take(self, names: I32) -> EventBatch:
-        """The events themselves, in the given order. At least one."""
-        chunk = self._chunk[names]
-        order = np.argsort(chunk, kind="stable")
-        starts = np.flatnonzero(np.diff(chunk[order], prepend=_FREE - 1))
-        pieces = [
-            self._chunks[int(chunk[where[0]])].take(self._place[names[where]].astype(np.int64))
-            for where in np.split(order, starts[1:])
-        ]
-        if len(pieces) == 1 and np.array_equal(order, np.arange(len(order))):
-            return pieces[0]
-        return EventBatch.concat(pieces).take(np.argsort(order))
+        """The events, in the given order, with what has been said of their labels so far."""
+        keys = self.keys.take(names)
+        columns: dict[str, Any] = {column: np.ascontiguousarray(keys[field]) for field, column in _KEY_COLUMNS.items()}
+        columns |= {name: getattr(self, name).take(names, axis=0) for name in _PAYLOAD}
+        columns |= {"item": self.items.take(names), "labels": self.labels.take(names, axis=0)}
+        columns["kind"] = keys["kind"].astype(np.uint8)
+        return EventBatch(**columns, lists=self._lists.take(names))
 
     def free(self, names: I32) -> None:
         """Forget these rows."""
         if not len(names):
             return
         self.num_outcomes -= int(np.count_nonzero(self.keys["kind"][names] == EventKind.OUTCOME))
-        chunks, counts = np.unique(self._chunk[names], return_counts=True)
-        for chunk, count in zip(chunks.tolist(), counts.tolist(), strict=True):
-            self._num_live[chunk] -= count
-            if self._num_live[chunk] == 0:
-                del self._num_live[chunk], self._chunks[chunk]
-        self._chunk[names] = _FREE
+        self._used[names] = False
         self.give_back(names)
-        if sum(map(len, self._chunks.values())) > 4 * max(len(self), _SMALLEST):
-            self._compact()
+        self._lists.free(names, lambda: self.live)
 
     @property
     def live(self) -> I32:
         """Names in use."""
-        return np.flatnonzero(self._chunk != _FREE).astype(np.int32)
+        return np.flatnonzero(self._used).astype(np.int32)
 
     def marked(self, rows: I32) -> npt.NDArray[np.bool_]:
         """[R], which names are among `rows`."""
@@ -155,44 +151,47 @@ class Rows:
     @property
     def smallest_offset(self) -> int | None:
         """Smallest offset of a held event."""
-        return int(self.keys["offset"][self.live].min()) if len(self) else None
-
-    def _compact(self) -> None:
-        """One chunk of live rows in place of many that are mostly forgotten."""
-        live = self.live
-        if not len(live):
-            return
-        self._chunks, self._num_live = {self._next_chunk: self.take(live).owned()}, {self._next_chunk: len(live)}
-        self._chunk[live], self._place[live] = self._next_chunk, np.arange(len(live))
-        self._next_chunk += 1
+        return int(self.keys["offset"][self._used].min()) if len(self) else None
 
     def _grow(self, by: int) -> None:
         old = len(self.keys)
-        for name in (*_ARRAYS, "_chunk", "_place"):
-            array = getattr(self, name)
-            more = np.zeros((by, *array.shape[1:]), array.dtype)
-            setattr(self, name, np.concatenate([array, more]))
-        self._chunk[old:] = _FREE
+        for name in (*_ARRAYS, "_used"):
+            setattr(self, name, grown(getattr(self, name), old + by))
+        self._lists.grow(old + by)
         self._names = np.concatenate([np.arange(old + by - 1, old - 1, -1, dtype=np.int32), self._names])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """State for a cut, all but the chunks: `held` has those."""
-        return {name: getattr(self, name) for name in _ARRAYS} | {"live": self.live}
+        """State for a cut: what is held, under its names."""
+        live = self.live
+        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name).take(live, axis=0) for name in _ARRAYS}
+        for k, column in enumerate(self._lists.take(live) if len(live) else ()):
+            arrays |= cut.prefixed(f"lists.{k}", cut.list_arrays(column))
+        return arrays | {"live": live}
 
-    @property
-    def held(self) -> EventBatch | None:
-        """Events of the live rows, in the order of their names."""
-        return self.take(self.live) if len(self) else None
-
-    def restore(self, arrays: dict[str, npt.NDArray[Any]], held: EventBatch | None) -> None:
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """State from a cut."""
-        for name in _ARRAYS:
-            setattr(self, name, arrays[name].copy())
         live = arrays["live"]
-        self.num_outcomes = int(np.count_nonzero(self.keys["kind"][live] == EventKind.OUTCOME))
-        self._chunk = np.full(len(self.keys), _FREE, np.int32)
-        self._place = np.zeros(len(self.keys), np.int32)
-        if held is not None:
-            self._chunks, self._num_live, self._next_chunk = {0: held}, {0: len(live)}, 1
-            self._chunk[live], self._place[live] = 0, np.arange(len(live))
-        self._names = np.flatnonzero(self._chunk == _FREE).astype(np.int32)
+        if not len(live):
+            return
+        self._grow(int(live.max()) + 1)
+        for name in _ARRAYS:
+            getattr(self, name)[live] = arrays[name]
+        self._used[live] = True
+        num_lists = len({name.split(".")[1] for name in arrays if name.startswith("lists.")})
+        self._lists.add(tuple(cut.list_column(cut.under(f"lists.{k}", arrays)) for k in range(num_lists)), live)
+        self._names = np.flatnonzero(~self._used).astype(np.int32)
+        self.num_outcomes = int(np.count_nonzero(arrays["keys"]["kind"] == EventKind.OUTCOME))
+
+
+def _integers(keys: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """The same memory, [R, 8]."""
+    return keys.view(np.int64).reshape(len(keys), -1)
+
+
+def _keys_of(events: EventBatch) -> npt.NDArray[np.void]:
+    """[N], of rows whose session is not known yet: written once here, and moved as wholes."""
+    keys = np.zeros(len(events), ROW_KEYS)
+    for field, column in _KEY_COLUMNS.items():
+        keys[field] = getattr(events, column)
+    keys["slot"] = OPEN
+    return keys

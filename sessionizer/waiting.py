@@ -17,6 +17,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from sessionizer.growing import grown
+
 NONE: Final = -1
 OPEN: Final = -1
 """`slot` of a row whose session is still open."""
@@ -173,7 +175,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.table = np.zeros(0, CLOSING)
-        self.free = np.zeros(0, np.int64)
+        self.free = np.zeros(0, np.int32)
         self.heap = np.zeros(_SMALLEST, ENTRY)
         self.state = np.zeros(1, STATE)
 
@@ -191,17 +193,18 @@ class Waiting:
         """Room for so many more closings, and for so many that become ready earlier."""
         missing = num_closings - int(self.state[0]["num_free"])
         if missing > 0:
-            old, grown = len(self.table), len(self.table) + max(missing, len(self.table), _SMALLEST)
-            self.table = np.concatenate([self.table, np.zeros(grown - old, CLOSING)])
-            names = np.concatenate([self.free[: self.state[0]["num_free"]], np.arange(grown - 1, old - 1, -1)])
+            old, size = len(self.table), len(self.table) + max(missing, len(self.table), _SMALLEST)
+            self.table = grown(self.table, size)
+            fresh = np.arange(size - 1, old - 1, -1, dtype=np.int32)
+            names = np.concatenate([self.free[: self.state[0]["num_free"]], fresh])
             self.state[0]["num_free"] = len(names)
-            self.free = np.concatenate([names, np.zeros(grown - len(names), np.int64)])
+            self.free = grown(names, size)
         needed = int(self.state[0]["num_entries"]) + num_closings + num_hastened
         if needed > len(self.heap):
             self._drop_stale()
             needed = int(self.state[0]["num_entries"]) + num_closings + num_hastened
             if 2 * needed > len(self.heap):
-                self.heap = np.concatenate([self.heap, np.zeros(2 * needed, ENTRY)])
+                self.heap = grown(self.heap, 2 * needed, int(self.state[0]["num_entries"]))
 
     def _drop_stale(self) -> None:
         places = np.flatnonzero(self.table["size"] > 0)
@@ -221,7 +224,7 @@ class Waiting:
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """State from a cut."""
         self.table, free = arrays["table"].copy(), arrays["free"]
-        self.free = np.concatenate([free, np.zeros(len(self.table) - len(free), np.int64)])
+        self.free = grown(free, len(self.table))
         self.state[0]["num_free"] = len(free)
         self.state[0]["num_waiting"] = len(self.table) - len(free)
         self.heap = np.zeros(max(_SMALLEST, 2 * len(self.table)), ENTRY)

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from sessionizer import history, residents, sessions
 from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
+from sessionizer.growing import grown
 from sessionizer.hash_table import MIN_SIZE, Table, rebuild
 from sessionizer.history import CHAIN, NONE, Histories
 from sessionizer.join import Joins
@@ -163,10 +164,10 @@ class Windower:
         num_users = self.num_users
         if num_users + more > len(self._users):
             room = num_users + 2 * more
-            self._users = np.concatenate([self._users, np.zeros(room, USER)])
-            self._chains = np.concatenate([self._chains, np.zeros((room, self._chains.shape[1]), CHAIN)])
+            self._users = grown(self._users, len(self._users) + room, num_users)
+            self._chains = grown(self._chains, len(self._chains) + room, num_users)
         if 2 * (num_users + more) > len(self._index):
-            self._index = rebuild(self._index, self._index["used"] == 1, room_for=num_users + 2 * more)
+            self._index = rebuild(self._index, self._index["used"] == 1, room_for=more)
 
     @property
     def num_users(self) -> int:

@@ -25,8 +25,9 @@ class WorkerConfig:
     """Name of this worker that survives a restart (static membership): its partitions wait for it instead of moving."""
     commit_every_ms: int = 500
     """Mini-batches become visible to the trainer at least this often."""
-    cut_every_ms: int = 2_000
-    """A snapshot is written at most this often; large ones less often, so that they take a twentieth of the time."""
+    cut_every_ms: int = 5_000
+    """A snapshot of a partition is written at most this often; large ones less often, so that those of all
+    partitions take a twentieth of the time. After a crash, what came since the last one is read again."""
     idle_ms: int = 30_000
     """After this much silence on a partition that holds samples, its event time follows the wall clock."""
     max_queue_records: int = 10_000

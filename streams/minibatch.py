@@ -7,11 +7,11 @@ Shape suffixes: B samples, T labels, K dense columns.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -154,28 +154,32 @@ class MiniBatch:
     def content_hash(self) -> int:
         """64 bits of labels, features, event and session ids, stages and rate; no offsets, clocks or compression.
 
-        Where nothing was sampled out and every sample is SETTLED, rate and stages add nothing: the hash is that of a
-        mini-batch from before they existed. Two runs over the same events give equal hashes; replay compares by this
-        one. The form in which a group is stored is not its content either: what is hashed are the exact rows.
+        Two runs over the same events give equal hashes; replay compares by this one. The form in which a group is
+        stored is not its content either: what is hashed are the exact rows. Each column goes in behind its name, type
+        and shape, so that no two batches have the same bytes by being cut differently.
         """
         digest = xxhash.xxh3_64()
-        lineage = self.lineage
-        for column in (lineage.event_id, lineage.session_id, lineage.event_time_ms, self.labels, self.dense):
-            digest.update(np.ascontiguousarray(column).data)
-        for group in self.groups:
-            digest.update(group.group.encode())
-            digest.update(np.ascontiguousarray(group.inverse).data)
-            if group.dense is not None:
-                digest.update("\0".join(group.dense_names).encode())
-                digest.update(np.ascontiguousarray(group.dense).data)
-            for key, rows in group.features.items():
-                digest.update(key.encode())
-                digest.update(np.ascontiguousarray(rows.values).data)
-                digest.update(np.ascontiguousarray(rows.offsets).data)
-                if rows.weights is not None:
-                    digest.update(np.ascontiguousarray(rows.weights).data)
-        if self.negative_rate != 1.0:
-            digest.update(b"negative_rate" + struct.pack("<d", self.negative_rate))
-        if not self.all_settled:
-            digest.update(b"stage" + self.stages.tobytes())
+        for name, column in self._content():
+            digest.update(f"{name}\0{column.dtype.str}\0{column.shape}\0".encode())
+            digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
         return digest.intdigest()
+
+    def _content(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Name and column of everything that is content; `repr` keeps names apart, whatever they hold."""
+        lineage = self.lineage
+        yield "event_id", lineage.event_id
+        yield "session_id", lineage.session_id
+        yield "event_time_ms", lineage.event_time_ms
+        yield "labels", self.labels
+        yield "negative_rate", np.array([self.negative_rate])
+        yield "stage", self.stages
+        yield "dense", self.dense
+        for group in self.groups:
+            yield repr((group.group, group.keys, group.dense_names)), group.inverse
+            if group.dense is not None:
+                yield "dense", group.dense
+            for rows in group.features.values():
+                yield "values", rows.values
+                yield "offsets", rows.offsets
+                if rows.weights is not None:
+                    yield "weights", rows.weights

@@ -6,6 +6,8 @@ child             a program run to its end: what it printed, and what it used
 worker            `recd sessionizer` on a filled topic, up to its last commit
 emitted           the mini-batches of a run, against the truth of its stream
 confluent_decode  a program: fetch and decode, nothing else
+by_event          recd's rules event by event, in dictionaries
+by_event_batches  its sessions as mini-batches, by the same library
 faust_agent       a program: a Faust agent, event by event
 bytewax_window    a program: bytewax's session window
 contest           these in turns: CPU time an event

@@ -22,6 +22,7 @@ from benchmarks.sessionizer.setup import Filled, fill
 from benchmarks.sessionizer.stream import Law
 from benchmarks.sessionizer.worker import work
 from benchmarks.turns import I64, Result, timed, with_context
+from streams.kafka import client, topics
 
 ROUNDS: Final = 3
 NOT_INSTALLED: Final = "bytewax is not installed; `uv sync --extra cpu --group bench` installs it"
@@ -65,7 +66,7 @@ def small(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Res
     told = {
         "over_confluent_decode": ("consume and the same decode to columns, alone", "columns"),
         "over_confluent_parse": ("consume and the same fields as typed objects, alone", "fields"),
-        "over_faust_agent": ("a Faust agent, event by event", "agent"),
+        "over_faust_agent": ("a Faust agent that does the same event by event, at least once", "agent"),
         "over_bytewax": ("bytewax's session window", "bytewax"),
     }
     for last, (baseline, entrant) in told.items():
@@ -141,7 +142,17 @@ def _confluent(place: Place, decode: str) -> Run:
 
 def _agent(place: Place) -> Run:
     settings = {"directory": str(place.directory / "agent")}
-    return _program(place, "benchmarks.sessionizer.faust_agent", settings, _all_samples)
+    program = _program(place, "benchmarks.sessionizer.faust_agent", settings, _all_samples)
+
+    def run(filled: Filled, name: str) -> float:
+        config = setup.configured(filled.kafka, filled.topic, filled.law, name="agent", partitions=filled.partitions)
+        topics.ensure(client.admin(config.kafka), config.topics)
+        try:
+            return program(filled, name)
+        finally:
+            setup.dropped(config)
+
+    return run
 
 
 def _bytewax(place: Place) -> Run:

@@ -42,7 +42,7 @@ class FlatSizes:
     lengths: tuple[int, int] = (10, 100_000)
     at_once: int = 4
     """Users in a session at any time while lengths are compared."""
-    partitions: tuple[int, ...] = (1, 4, 16)
+    partitions: tuple[int, ...] = (1, 4, 16, 64)
     measured: int = 600_000
     """Impressions."""
     rounds: int = 1

@@ -11,7 +11,6 @@ empty rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -23,7 +22,7 @@ from streams.events.event import I64, EventBatch
 from streams.events.formats.json_objects import JsonObjects
 from streams.events.interpret import Interpreter
 from streams.events.messages import Format
-from streams.events.record import Decoded, Record, Rejected, appended_ms
+from streams.events.record import Decoded, Record, Records, Rejected, appended_ms
 from streams.events.schema import EventSchema
 
 __all__ = ["MAX_VALUE_BYTES", "Decoded", "EventDecoder", "Record", "Rejected"]
@@ -48,7 +47,7 @@ class EventDecoder:
         self._max_value_bytes = max_value_bytes or usual
         self._interpreter = Interpreter(schema)
 
-    def decode(self, records: Sequence[Record], *, now_ms: int | None = None) -> Decoded:
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
         """What became of consecutive records, one or more, of one partition.
 
         With `now_ms`, accepted events without the header of their append that lie later than
@@ -73,7 +72,7 @@ class EventDecoder:
         self._check_times(events, places, verdicts)
         return self._settle(records, events, places, verdicts, now_ms)
 
-    def _readable(self, records: Sequence[Record], verdicts: Verdicts) -> tuple[list[int], list[bytes]]:
+    def _readable(self, records: Records, verdicts: Verdicts) -> tuple[list[int], list[bytes]]:
         """Positions and values of the records that have a value of an acceptable size."""
         limit, stride = self._max_value_bytes, self._format.stride
         values = [record.value for record in records if record.value is not None]
@@ -103,7 +102,7 @@ class EventDecoder:
             verdicts.reject(int(places[i]), PoisonError(reason, told(i)))
 
     def _settle(
-        self, records: Sequence[Record], events: EventBatch, places: I64, verdicts: Verdicts, now_ms: int | None
+        self, records: Records, events: EventBatch, places: I64, verdicts: Verdicts, now_ms: int | None
     ) -> Decoded:
         """Leave out what was rejected, and put the verdicts beside their records."""
         found, stride = verdicts.found, self._format.stride
@@ -145,7 +144,7 @@ class EventDecoder:
         )
 
 
-def _appended(records: Sequence[Record]) -> I64:
+def _appended(records: Records) -> I64:
     """[N], from the headers; a producer stamps many records with the same few bytes."""
     if not any(map(attrgetter("headers"), records)):
         return np.full(len(records), -1, dtype=np.int64)

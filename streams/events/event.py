@@ -8,7 +8,7 @@ Shape suffixes: N events, T labels, K dense columns, S single-id features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +106,6 @@ class EventBatch:
             **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in _ARRAYS},
             lists=tuple(ListColumn.concat(column) for column in columns),
         )
-
-    def owned(self) -> EventBatch:
-        """The same, sharing no rows of lists with other batches."""
-        return replace(self, lists=tuple(c if c.source is None else c.own() for c in self.lists))
 
     @property
     def nbytes(self) -> int:

@@ -1,13 +1,13 @@
 """What a decoder is given and what it gives back: records, rejected records, decoded polls.
 
-Owns three shapes, so that readers of a decoder's result need not import the decoder. Decides nothing.
+Owns their shapes, so that readers of a decoder's result need not import the decoder. Decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, overload
 
 from streams.errors import Reason
 from streams.events.event import I64, EventBatch
@@ -28,13 +28,9 @@ def appended_ms(headers: Iterable[tuple[str, str | bytes | None]] | None) -> int
     return -1
 
 
-class Record(Protocol):
-    """One message of a topic, spelled as aiokafka's ConsumerRecord does."""
+class Message(Protocol):
+    """What the messages of one partition differ in, spelled as aiokafka does."""
 
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
     @property
     def offset(self) -> int: ...
     @property
@@ -47,6 +43,29 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+class Record(Message, Protocol):
+    """A message and where it is from."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+
+
+class Records(Protocol):
+    """Consecutive messages of one partition, in offset order: a list of records, or something quicker to make.
+
+    What is asked of all of them is asked of messages; only the few that are named one by one are whole records.
+    """
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Message]: ...
+    @overload
+    def __getitem__(self, place: int, /) -> Record: ...
+    @overload
+    def __getitem__(self, places: slice, /) -> Records: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

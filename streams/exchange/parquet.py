@@ -45,12 +45,13 @@ _SEAL: Final = Struct("<4sI")
 _TAIL: Final = Struct("<I4s")
 
 
-def write_parquet(path: Path, batches: Iterable[MiniBatch]) -> int:
+def write_parquet(path: Path | str, batches: Iterable[MiniBatch]) -> int:
     """Writes the file and returns the number of mini-batches in it. There is no file until all of it is written.
 
     Raises ValueError for a batch that breaks its own invariants, that differs from the first one in its features,
     their types or columns, or that is too large; and if there is none at all, since a file has its columns from one.
     """
+    path = Path(path)
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
         with unfinished.open("w+b") as file:
@@ -61,9 +62,9 @@ def write_parquet(path: Path, batches: Iterable[MiniBatch]) -> int:
     return count
 
 
-def read_parquet(path: Path) -> Iterator[MiniBatch]:
+def read_parquet(path: Path | str) -> Iterator[MiniBatch]:
     """Every mini-batch of the file, one at a time, with arrays of its own. Raises WireError for whatever is wrong."""
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         place = 0
         try:
             for batch in _read(file):

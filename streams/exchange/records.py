@@ -5,6 +5,7 @@ Owns the record around the features, which are `streams.ikjt.records`, and what 
     {"offset": 100, "event_id": 5, "session_id": 9, "event_time_ms": 1700000000000, "appended_ms": -1,
      "labels": [1.0], "dense": [0.5, -1.0], "features": {"history": [7, 8], "age": 30.0}}
 
+What comes back is equal in every bit, with one exception: Python makes a signaling NaN a quiet one.
 Where some sample is not settled, each has a `"stage"` too (`Stage`).
 """
 

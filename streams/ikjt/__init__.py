@@ -21,7 +21,7 @@ torchrec    TorchRec's KeyedJaggedTensor, plain and variable-batch
 """
 
 from streams.ikjt.arrays import from_arrays, to_arrays
-from streams.ikjt.dedup import compose, deduplicate
+from streams.ikjt.dedup import check_rows_distinct, compose, deduplicate
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.layout import FeatureLayout, GroupLayout
@@ -50,6 +50,7 @@ __all__ = [
     "Transform",
     "Truncate",
     "as_windows",
+    "check_rows_distinct",
     "compose",
     "concat_groups",
     "deduplicate",

@@ -66,10 +66,15 @@ def text_of(array: npt.NDArray[Any], name: str) -> str:
 
 
 def as_text(text: str) -> npt.NDArray[np.str_]:
-    """One string as an array; NumPy drops zero characters at the end of strings, so they are refused."""
-    if text.endswith("\0"):
-        raise ValueError(f"the name {text!r} ends with a zero character, which NumPy does not keep; rename it")
+    """One string as an array."""
+    _check_name(text)
     return np.asarray(text)
+
+
+def _check_name(name: str) -> None:
+    """NumPy drops zero characters at the end of strings, and a file of arrays what follows one in a name."""
+    if "\0" in name:
+        raise ValueError(f"the name {name!r} holds a zero character, which NumPy does not keep; rename it")
 
 
 def _of_group(group: Group) -> dict[str, npt.NDArray[Any]]:
@@ -78,6 +83,7 @@ def _of_group(group: Group) -> dict[str, npt.NDArray[Any]]:
         arrays |= {"start": group.start, "length": group.length}
     kind, rows_of = ("buffers", group.buffers) if isinstance(group, PartialIkjt) else ("features", group.features)
     for key, rows in rows_of.items():
+        _check_name(key)
         arrays |= {f"{kind}/{key}/values": rows.values, f"{kind}/{key}/offsets": rows.offsets}
         if rows.weights is not None:
             arrays[f"{kind}/{key}/weights"] = rows.weights

@@ -2,9 +2,9 @@
 
 Owns the way from B rows a feature to one Ikjt. The loops are `kernels`; shifted lists are `partial`.
 
-Each column of the group (values, and weights and dense columns where there are any) is numbered on its own, in one
-pass over its words. The samples' tuples of numbers are then rows of a fixed length, and are numbered by the same
-kernel: equal tuples are equal rows in all features, without hashing a value twice or copying the columns side by side.
+The columns of the group (values, and weights and dense columns where there are any) are read one after the other, each
+once. Each tells samples apart that all columns before it do not: its rows are compared only where the numbers given so
+far are equal, and where all samples are told apart, the other columns are not read at all.
 
 As plain Python, which the tests hold against the kernel:
 
@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.ikjt import F32, Ikjt
-from streams.ikjt.invariants import check_dense
+from streams.ikjt.invariants import check_dense, check_distinct
 from streams.ikjt.jagged import Jagged
-from streams.ikjt.kernels import distinct_rows
+from streams.ikjt.kernels import distinct_rows, refined_rows
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -69,12 +69,19 @@ def number_rows(
 
     `hash_mask` removes bits of the hash; the result does not depend on it, only the time does.
     """
-    columns = [distinct_rows(words, offsets, hash_mask) for words, offsets in _columns(features, dense)]
-    # Features of a group mostly change together; a column that repeats as the first one does tells nothing new.
-    others = [inverse for _, inverse in columns[1:] if not np.array_equal(inverse, columns[0][1])]
-    if not others:
-        return columns[0]
-    return _number_tuples(np.stack([columns[0][1], *others], axis=1), hash_mask)
+    num_samples = next(iter(features.values())).num_rows
+    columns = _columns(features, dense)
+    first, inverse = distinct_rows(*next(columns), hash_mask)
+    for words, offsets in columns:
+        if len(first) == num_samples:
+            break  # no two samples are equal, whatever else the group has
+        first, inverse = refined_rows(words, offsets, inverse, len(first), hash_mask)
+    return first, inverse
+
+
+def check_rows_distinct(group: Ikjt) -> None:
+    """Raise ValueError that names the first two rows which are equal in all that the group holds."""
+    check_distinct(group.group, number_rows(group.features, dense=group.dense)[1], [*group.keys, *group.dense_names])
 
 
 def compose(groups: Sequence[_Inverse]) -> tuple[I32, I32]:
@@ -89,15 +96,9 @@ def compose(groups: Sequence[_Inverse]) -> tuple[I32, I32]:
     if len(set(num_samples.values())) > 1:
         raise ValueError(f"groups of different batches: samples are {num_samples}")
     tuples = np.stack([group.inverse for group in groups], axis=1)
-    first, inverse = _number_tuples(tuples, ALL_BITS)
+    offsets = np.arange(len(tuples) + 1, dtype=np.int64) * len(groups)
+    first, inverse = distinct_rows(tuples.reshape(-1), offsets, ALL_BITS)
     return tuples[first], inverse
-
-
-def _number_tuples(tuples: I32, hash_mask: np.uint64) -> tuple[I64, I32]:
-    """The same for rows of a fixed length, [B, C]."""
-    num_samples, num_columns = tuples.shape
-    offsets = np.arange(num_samples + 1, dtype=np.int64) * num_columns
-    return distinct_rows(np.ascontiguousarray(tuples).reshape(-1), offsets, hash_mask)
 
 
 def deduplicate_reference(

@@ -28,8 +28,9 @@ class Ikjt:
         def expand(ikjt):
             return {key: [rows.row(u) for u in ikjt.inverse] for key, rows in ikjt.features.items()}
 
-    Invariants (checked by `validate`): every feature has the same U rows; `inverse` lies in [0, U); every row
-    is used; rows are numbered by first appearance; no two of the U rows are equal in all features and dense columns.
+    Invariants, checked by `validate`: every feature has the same U rows; `inverse` lies in [0, U); every row is used;
+    rows are numbered by first appearance. Built from samples, no two of the U rows are equal in all features and dense
+    columns (`check_rows_distinct`); a transform may leave equal ones.
     """
 
     group: str
@@ -86,7 +87,10 @@ class Ikjt:
         return f"Ikjt({self.group}: {', '.join(self.keys)}; {shape}, factor {self.dedup_factor:.2f})"
 
     def validate(self) -> None:
-        """Raise ValueError that names the first broken invariant, except equality of rows (costly)."""
+        """Raise ValueError that names the first broken invariant.
+
+        That rows are distinct takes as long as building does; `check_rows_distinct` looks, on the exact form.
+        """
         if not self.features:
             raise ValueError(f"group {self.group}: has no features")
         for key, rows in self.features.items():

@@ -32,6 +32,16 @@ class Jagged:
     weights: npt.NDArray[np.float32] | None = None
     """[V], or None where the feature is not weighted."""
 
+    def __post_init__(self) -> None:
+        given: dict[str, object] = {"values": self.values, "offsets": self.offsets}
+        if self.weights is not None:
+            given["weights"] = self.weights
+        for name, column in given.items():
+            if not isinstance(column, np.ndarray):
+                raise TypeError(
+                    f"{name} must be a NumPy array, not {type(column).__name__}; Jagged.from_lists takes a list a row"
+                )
+
     @property
     def num_rows(self) -> int:
         return len(self.offsets) - 1
@@ -74,10 +84,19 @@ class Jagged:
 
     @staticmethod
     def from_lists(rows: Iterable[Sequence[int]]) -> Jagged:
-        """From Python lists; for tests and for people."""
-        lists = [np.asarray(row, dtype=np.int64) for row in rows]
+        """From Python lists of integers; for tests and for people. Raises ValueError that names the row of another."""
+        lists = [_ids(row, r) for r, row in enumerate(rows)]
         offsets = offsets_of(np.asarray([len(row) for row in lists], dtype=np.int64))
         return Jagged(np.concatenate([np.empty(0, np.int64), *lists]), offsets)
+
+    @staticmethod
+    def from_lengths(
+        values: npt.NDArray[Any], lengths: npt.NDArray[np.integer[Any]], weights: npt.NDArray[np.float32] | None = None
+    ) -> Jagged:
+        """From the lengths [R] of the rows, as a KeyedJaggedTensor has them. Raises ValueError if they do not fit."""
+        rows = Jagged(values, offsets_of(lengths), weights)
+        rows.validate()
+        return rows
 
     def to_lists(self) -> list[list[int]]:
         """As Python lists; for tests and for people."""
@@ -90,8 +109,16 @@ class Jagged:
     def validate(self, name: str = "jagged") -> None:
         """Raise ValueError that names the first broken invariant."""
         offsets = self.offsets
-        if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0 or offsets[0] != 0:
-            raise ValueError(f"{name}: offsets must be one-dimensional int64 and start at 0")
+        if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
+            raise ValueError(
+                f"{name}: offsets must be one-dimensional int64 and start at 0, not {offsets.dtype} of shape "
+                f"{list(offsets.shape)}"
+            )
+        if offsets[0] != 0 or (offsets[-1] != len(self.values) and int(offsets.sum()) == len(self.values)):
+            raise ValueError(
+                f"{name}: offsets must be one-dimensional int64 and start at 0, and end at {len(self.values)}, not "
+                f"{offsets[0]} and {offsets[-1]}; if these are lengths, use Jagged.from_lengths"
+            )
         decreases = offsets[1:] < offsets[:-1]  # not np.diff, whose result may wrap around
         if np.any(decreases):
             raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(decreases))}")
@@ -105,6 +132,14 @@ class Jagged:
             raise ValueError(f"{name}: {len(self.weights)} weights for {len(self.values)} values")
         if self.weights is not None and self.weights.dtype != np.float32:
             raise ValueError(f"{name}: weights must be float32, not {self.weights.dtype}")
+
+
+def _ids(row: Sequence[int], r: int) -> npt.NDArray[np.int64]:
+    """One row, if it holds integers of 64 bits and nothing else."""
+    ids = np.asarray(row)
+    if ids.ndim != 1 or (len(ids) and (ids.dtype.kind not in "iu" or int(ids.max()) > np.iinfo(np.int64).max)):
+        raise ValueError(f"row {r} is {row!r}; a row is a list of integers of 64 bits")
+    return ids.astype(np.int64)
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -18,12 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 Words = npt.NDArray[Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_BLOCK: Final = np.uint64(32)
+_COMPARED: Final = np.uint64(64)
 """Words that are compared without a branch between them, so that the compiler uses vector instructions."""
+
+_BLOCK: Final = np.uint64(32)
+"""Words that are hashed together, for the same reason."""
 
 _KEYS: Final = np.frombuffer(hashlib.shake_256(b"one key a place").digest(8 * int(_BLOCK)), np.uint64)
 """What tells the places of a block apart. Any numbers do: hashes are never stored."""
@@ -43,30 +48,51 @@ def uncounted(function: _Function) -> _Function:
     return cast("_Function", njit(cache=True, nogil=True, **_UNCOUNTED)(function))
 
 
-def inlined(function: _Function) -> _Function:
+def uncounted_inlined(function: _Function) -> _Function:
     """For what `uncounted` kernels call in their innermost loops: it becomes a part of each caller."""
     return cast("_Function", njit(nogil=True, forceinline=True, **_UNCOUNTED)(function))
 
 
-@compiled
-def equal_words(words: Words, left: int, right: int, length: int) -> bool:
-    """Whether the rows of this length that begin at `left` and `right` are equal.
+def inlined(function: _Function) -> _Function:
+    """`compiled`, for what becomes a part of its callers: to hand many arrays over costs more than short rows."""
+    return cast("_Function", njit(nogil=True, inline="always")(function))
 
-    Places are unsigned: a signed one might count from the end, and then no vector instruction reads from it.
+
+@inlined
+def num_slots(num_rows: int) -> int:
+    """Size of a hash table: a power of two, at least twice as many."""
+    slots = 1
+    while slots < 2 * num_rows:
+        slots *= 2
+    return slots
+
+
+@compiled
+def equal_prefix(words: Words, left: int, right: int, length: int) -> int:
+    """How many words are equal, up to `length`, from `left` and from `right` on, before two differ.
+
+    Places are unsigned: a signed one might count from the end, and then no vector instruction reads from it. A block's
+    end is computed for the same reason: a loop of a known number of steps becomes a branch a word.
     """
-    i, j, n = np.uint64(left), np.uint64(right), np.uint64(length)
-    for _ in range(n // _BLOCK):
+    i, n = np.uint64(left), np.uint64(length)
+    stop, shift = i + n, np.uint64(right) - i
+    while i < stop:
+        end = min(i + _COMPARED, stop)
         difference = words[0] ^ words[0]
-        for k in range(_BLOCK):
-            difference |= words[i + k] ^ words[j + k]
+        for place in range(i, end):
+            difference |= words[place] ^ words[place + shift]
         if difference != 0:
-            return False
-        i += _BLOCK
-        j += _BLOCK
-    difference = 0
-    for k in range(n % _BLOCK):
-        difference |= words[i + k] ^ words[j + k]
-    return bool(difference == 0)
+            break
+        i = end
+    while i < stop and words[i] == words[i + shift]:
+        i += np.uint64(1)
+    return int(np.int64(i) - left)
+
+
+@inlined
+def equal_words(words: Words, left: int, right: int, length: int) -> bool:
+    """Whether the rows of this length that begin at `left` and `right` are equal."""
+    return bool(equal_prefix(words, left, right, length) == length)
 
 
 @compiled
@@ -96,54 +122,106 @@ def hash_words(words: Words, start: int, length: int) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(32))
 
 
+@inlined
+def same_row(words: Words, offsets: I64, r: int, other: int) -> bool:
+    """Whether two rows are equal."""
+    length = offsets[r + 1] - offsets[r]
+    return bool(
+        length == offsets[other + 1] - offsets[other] and equal_words(words, offsets[r], offsets[other], length)
+    )
+
+
+@inlined
+def repeated_rows(words: Words, start: int, length: int, most: int) -> int:
+    """How many of the `most` rows behind the one at `start`, all of its length, are equal to it before one is not.
+
+    They lie end to end, so each word is compared with the one a row before it: one loop for a whole session's rows.
+    """
+    return most if length == 0 else equal_prefix(words, start + length, start, most * length) // length
+
+
+@inlined
+def end_of_run(words: Words, offsets: I64, r: int, alike: int) -> int:
+    """First row behind r, before `alike`, that is not equal to it; the rows from r to `alike` have one length."""
+    start, length = offsets[r], offsets[r + 1] - offsets[r]
+    return int(r + 1 + repeated_rows(words, start, length, alike - r - 1))
+
+
 @compiled
-def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64, npt.NDArray[np.int32]]:
+def distinct_rows(words: Words, offsets: I64, hash_mask: np.uint64) -> tuple[I64, I32]:
     """First row of each kind [U], and the kind of each row [R], numbered by first appearance.
 
-    A row is compared with its neighbour first, since repeats are mostly neighbours, and with the last row that was
-    unlike that one, since a stray row mostly stands between equal ones. Only a row that differs from both is
-    hashed, looked up by linear probing in a table at most half full, and then compared in full: two rows share a
-    number only if every word is equal, whatever the hash says. `hash_mask` removes bits of the hash, for tests.
+    Repeats are mostly neighbours: the rows behind one that are equal to it are found in one loop. A row that differs
+    from its neighbour is compared with the kind before that one, since a stray row mostly stands between equal ones.
+    Only a row that differs from both is hashed, looked up by linear probing in a table at most half full, and then
+    compared in full: two rows share a kind only if every word is equal, whatever the hash says. `hash_mask` removes
+    bits of the hash, for tests.
     """
     num_rows = len(offsets) - 1
-    slots = 1
-    while slots < 2 * num_rows:
-        slots *= 2
-    table = np.full(slots, -1, np.int32)
-    hashes = np.empty(num_rows, np.uint64)
-    first = np.empty(num_rows, np.int64)
-    kind = np.empty(num_rows, np.int32)
-    found = 0
-    start, length, older, older_length, older_kind = 0, -1, 0, -1, 0
-    for r in range(num_rows):
-        before, length_before = start, length
-        start = offsets[r]
-        length = offsets[r + 1] - start
-        if length == length_before and equal_words(words, start, before, length):
-            kind[r] = kind[r - 1]
-            continue
-        again = length == older_length and equal_words(words, start, older, length)
-        kind[r] = older_kind
-        older, older_length, older_kind = before, length_before, kind[r - 1]
-        if again:
-            continue
-        hashed = hash_words(words, start, length) & hash_mask
-        slot = np.int64(hashed & np.uint64(slots - 1))
-        while True:
-            u = table[slot]
-            if u < 0:
-                table[slot] = found
-                hashes[found] = hashed
-                first[found] = r
-                kind[r] = found
-                found += 1
-                break
-            if hashes[u] == hashed:
-                other = offsets[first[u]]
-                if length == offsets[first[u] + 1] - other and equal_words(words, start, other, length):
-                    kind[r] = u
+    table, hashes = np.full(num_slots(num_rows), -1, np.int32), np.empty(num_rows, np.uint64)
+    first, kind = np.empty(num_rows, np.int64), np.empty(num_rows, np.int32)
+    found, r, alike, latest, older = 0, 0, 0, -1, -1
+    while r < num_rows:
+        again = older if older >= 0 and same_row(words, offsets, r, first[older]) else -1
+        if again < 0:
+            hashed = hash_words(words, offsets[r], offsets[r + 1] - offsets[r]) & hash_mask
+            slot = np.int64(hashed & np.uint64(len(table) - 1))
+            while table[slot] >= 0:
+                again = table[slot]
+                if hashes[again] == hashed and same_row(words, offsets, r, first[again]):
                     break
-            slot = (slot + 1) & (slots - 1)
+                slot, again = (slot + 1) & (len(table) - 1), -1
+            if again < 0:
+                again, table[slot], hashes[found], first[found] = found, found, hashed, r
+                found += 1
+        latest, older = again, latest
+        while alike <= r or (alike < num_rows and offsets[alike + 1] - offsets[alike] == offsets[r + 1] - offsets[r]):
+            alike += 1
+        after = end_of_run(words, offsets, r, alike)
+        kind[r:after] = latest
+        r = after
+    return first[:found].copy(), kind
+
+
+@compiled
+def refined_rows(words: Words, offsets: I64, coarse: I32, num_coarse: int, hash_mask: np.uint64) -> tuple[I64, I32]:
+    """The same where rows are of one kind only if their numbers in `coarse` [R], below `num_coarse`, are equal too.
+
+    A row that differs from its neighbour is compared with the latest kind of its number: features of a group mostly
+    change together, and then that is the only one.
+    """
+    num_rows = len(coarse)
+    table, hashes = np.full(num_slots(num_rows), -1, np.int32), np.empty(num_rows, np.uint64)
+    first, kind = np.empty(num_rows, np.int64), np.empty(num_rows, np.int32)
+    latest = np.full(num_coarse, -1, np.int32)
+    found, r, alike = 0, 0, 0
+    while r < num_rows:
+        number = coarse[r]
+        again = latest[number]
+        if again >= 0 and not same_row(words, offsets, r, first[again]):
+            again = -1
+        if again < 0:
+            salt = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+            hashed = (hash_words(words, offsets[r], offsets[r + 1] - offsets[r]) ^ salt) & hash_mask
+            slot = np.int64(hashed & np.uint64(len(table) - 1))
+            while table[slot] >= 0:
+                again = table[slot]
+                alike_so_far = hashes[again] == hashed and coarse[first[again]] == number
+                if alike_so_far and same_row(words, offsets, r, first[again]):
+                    break
+                slot, again = (slot + 1) & (len(table) - 1), -1
+            if again < 0:
+                again, table[slot], hashes[found], first[found] = found, found, hashed, r
+                found += 1
+            latest[number] = again
+        length = offsets[r + 1] - offsets[r]
+        while alike <= r or (
+            alike < num_rows and coarse[alike] == number and offsets[alike + 1] - offsets[alike] == length
+        ):
+            alike += 1
+        after = end_of_run(words, offsets, r, alike)
+        kind[r:after] = again
+        r = after
     return first[:found].copy(), kind
 
 

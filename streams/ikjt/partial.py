@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from streams.ikjt.dedup import ALL_BITS, deduplicate, number_rows
 from streams.ikjt.ikjt import F32, Ikjt
-from streams.ikjt.invariants import first_samples
+from streams.ikjt.invariants import check_sessions, first_samples
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.kernels import compiled
 from streams.ikjt.windows import Group, PartialIkjt
@@ -83,8 +83,7 @@ def _layout(ikjt: Ikjt, session_id: npt.NDArray[Any], hash_mask: np.uint64 = ALL
 
     None where features differ in their lengths. `hash_mask` removes bits of the hash, as in `number_rows`.
     """
-    if len(session_id) != ikjt.num_samples:
-        raise ValueError(f"group {ikjt.group}: {len(session_id)} session ids for {ikjt.num_samples} samples")
+    check_sessions(ikjt.group, session_id, ikjt.num_samples)
     features = list(ikjt.features.values())
     offsets = features[0].offsets
     if any(not np.array_equal(other.offsets, offsets) for other in features[1:]):

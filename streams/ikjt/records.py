@@ -6,6 +6,7 @@ only:
     {"history": [7, 8], "tags": [(11, 1.0), (12, 0.5)], "age": 30.0}
 
 `history` is a feature, `tags` a weighted one, `age` a dense column of a group. Not fast, and not meant to be.
+Floats come back in every bit, but for a signaling NaN, which Python makes a quiet one.
 """
 
 from __future__ import annotations

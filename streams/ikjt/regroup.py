@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.ikjt import F32, Ikjt
+from streams.ikjt.invariants import check_sessions
 from streams.ikjt.jagged import Jagged
 from streams.ikjt.partial import as_windows
 from streams.ikjt.windows import Group, PartialIkjt
@@ -32,6 +33,7 @@ def concat_groups(parts: Sequence[Group], session_id: SessionIds) -> Group:
     if not parts:
         raise ValueError("no groups to join; give at least one")
     head = parts[0]
+    check_sessions(head.group, session_id, sum(part.num_samples for part in parts))
     for part in parts:
         if (part.group, part.keys, part.dense_names) != (head.group, head.keys, head.dense_names):
             raise ValueError(
@@ -49,7 +51,15 @@ def concat_groups(parts: Sequence[Group], session_id: SessionIds) -> Group:
 
 
 def slice_group(group: Group, start: int, stop: int, session_id: SessionIds) -> Group:
-    """The group of samples [start, stop). `session_id` is that of the group's samples, [B]."""
+    """The group of samples [start, stop). `session_id` is that of the group's samples, [B].
+
+    Raises ValueError if the samples are not all there, or sessions are not those of all samples.
+    """
+    check_sessions(group.group, session_id, group.num_samples)
+    if not 0 <= start <= stop <= group.num_samples:
+        raise ValueError(
+            f"group {group.group}: samples {start} to {stop} are not all there; it has {group.num_samples}"
+        )
     exact = group.to_exact()
     inverse = exact.inverse[start:stop]
     used, first, new = np.unique(inverse, return_index=True, return_inverse=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Final
+from typing import Final, get_args
 
 from streams.ikjt.transforms_lists import Ascending
 
@@ -150,6 +150,16 @@ class Hash:
 Elementwise = Clip | Bucketize | Modulo | Direct | Hash
 """What looks at one id at a time, and gives one for it."""
 Transform = Filter | Truncate | Missing | Elementwise
+
+
+def check_chain(name: str, chain: object) -> None:
+    """Raise TypeError unless this is a list of transforms."""
+    if not isinstance(chain, list | tuple):
+        raise TypeError(f"{name}: needs a list of transforms, not {chain!r}; put it into one")
+    for step in chain:
+        if not isinstance(step, Transform):
+            names = ", ".join(each.__name__ for each in get_args(Transform))
+            raise TypeError(f"{name}: {step!r} is no transform; there are {names}")
 
 
 def _check_id(name: str, identity: int) -> None:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.kernels import copy_slices
-from streams.ikjt.transforms import Filter, Missing, Transform, Truncate
+from streams.ikjt.transforms import Filter, Missing, Transform, Truncate, check_chain
 from streams.ikjt.transforms_kernels import covered_places
 from streams.ikjt.transforms_rows import filter_places, stay, transform_ids, transform_rows
 from streams.ikjt.windows import Group
@@ -42,8 +42,10 @@ _LARGEST: Final = 2**31 - 1
 def transform_group(group: Group, chains: Mapping[str, Sequence[Transform]]) -> Group:
     """The group after the chain of each feature; features without one stay as they are.
 
-    Raises ValueError for a feature that the group does not have.
+    Raises ValueError for a feature that the group does not have, TypeError for anything that is no transform.
     """
+    for key, chain in chains.items():
+        check_chain(f"group {group.group}, feature {key}", chain)
     if unknown := sorted(set(chains) - set(group.keys)):
         raise ValueError(
             f"group {group.group}: transforms of {unknown[0]}, but the features are {', '.join(group.keys)}"

@@ -30,13 +30,15 @@ from streams.ikjt.transforms import (
     Modulo,
     Transform,
     Truncate,
+    check_chain,
 )
 
 I64 = npt.NDArray[np.int64]
 
 
 def transform_rows(rows: Jagged, chain: Sequence[Transform]) -> Jagged:
-    """The rows after each transform of the chain in turn."""
+    """The rows after each transform of the chain in turn. Raises TypeError for anything that is no transform."""
+    check_chain("rows", chain)
     for step in chain:
         match step:
             case Filter():
@@ -51,11 +53,15 @@ def transform_rows(rows: Jagged, chain: Sequence[Transform]) -> Jagged:
 
 
 def transform_ids(ids: npt.NDArray[Any], step: Elementwise) -> I64:
-    """[V] ids, each changed on its own, to [V].
+    """[V] ids, each changed on its own, to [V]. Raises TypeError for a transform of rows, or of none.
 
     Floats, such as a dense column of a group, can be bucketized, and nothing else: ValueError. A NaN counts as above
     all boundaries.
     """
+    if not isinstance(step, Elementwise):
+        raise TypeError(
+            f"{step!r} does not change ids one by one; transform_rows and transform_group take all transforms"
+        )
     if ids.dtype.kind == "f":
         if not isinstance(step, Bucketize):
             raise ValueError(f"{type(step).__name__} needs integers; floats can only be bucketized")

@@ -116,7 +116,10 @@ class PartialIkjt:
         return f"PartialIkjt({self.group}: {', '.join(self.keys)}; {shape}, factor {self.dedup_factor:.2f})"
 
     def validate(self) -> None:
-        """Raise ValueError that names the first broken invariant, except equality of rows (costly)."""
+        """Raise ValueError that names the first broken invariant.
+
+        That rows are distinct takes as long as building does; `check_rows_distinct` looks, on the exact form.
+        """
         if not self.buffers:
             raise ValueError(f"group {self.group}: has no features")
         first = next(iter(self.buffers.values()))

@@ -51,6 +51,8 @@ def encode(batch: MiniBatch, *, level: int = 3, dictionary: bytes | None = None)
 
     Raises ValueError for a batch that breaks its own invariants or the limits.
     """
+    if not isinstance(batch, MiniBatch):
+        raise TypeError(f"a message holds a MiniBatch, not {type(batch).__name__}; groups go into one with labels")
     batch.validate()
     check_windows(batch.groups)
     try:
@@ -195,7 +197,21 @@ def _decompress(header: Header, stored: memoryview, provider: Provider | None) -
         raise WireError(f"the body cannot be decompressed: {error}") from error
     if found != header.body_bytes:
         raise WireError(f"the body ends after {found} of {header.body_bytes} bytes")
+    end = frame_bytes(stored)
+    if end != len(stored):
+        raise WireError(f"the compressed body ends at byte {end}, but {len(stored)} bytes are stored")
     return body
+
+
+def frame_bytes(stored: memoryview) -> int:
+    """Where the zstd frame, known to be whole, ends: its header, blocks behind 3 bytes each, and 4 of its checksum."""
+    end, last = zstandard.frame_header_size(stored), False
+    while not last and end < len(stored):
+        head = int.from_bytes(stored[end : end + 3], "little")
+        last = bool(head & 1)
+        repeated = head >> 1 & 3 == 1
+        end += 3 + (1 if repeated else head >> 3)
+    return end + 4 * zstandard.get_frame_parameters(stored).has_checksum
 
 
 def _read_batch(header: Header, sections: Sections) -> MiniBatch:

@@ -76,7 +76,7 @@ def test_the_agent_s_sessions_and_labels_are_those_of_the_law() -> None:
     one = ByEvent()
     for message in messages(law, num):
         one.take(message.value)
-    one.close_before(1 << 62)
+    one.finish()
     assert (one.samples, one.clicked) == (num, int(np.count_nonzero(clicked(law, np.arange(num)))))
     assert (SessionConfig().gap_ms, SessionConfig().lateness_ms) == (GAP_MS, LATENESS_MS)
 

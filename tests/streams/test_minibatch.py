@@ -60,6 +60,10 @@ def test_any_other_change_changes_the_content() -> None:
         replace(batch, groups=(item, user)),
         replace(batch, groups=(user, replace(item, features={"other": values}))),
         replace(batch, groups=(user, replace(item, features={"item": Jagged(values.values + 1, values.offsets)}))),
+        # The same bytes, told apart by their shape, by their type, and by which name holds which letters.
+        replace(batch, labels=np.ascontiguousarray(batch.labels.reshape(1, -1))),
+        replace(batch, labels=batch.labels.view(np.int32)),
+        replace(batch, groups=(user, replace(item, group=f"{item.group}i", features={"tem": values}))),
     ]
     assert len({batch.content_hash, *(other.content_hash for other in changed)}) == 1 + len(changed)
 

@@ -103,7 +103,7 @@ class ArrowTables:
     def __init__(self, schema: EventSchema) -> None:
         self._scalars, self._lists = names_of(schema)
         planted(self._scalars, self._lists)  # refuses names that contradict each other, as every format does
-        self._last: tuple[Record, pa.Table] | None = None
+        self._last: tuple[bytes, pa.Table] | None = None
         self._known: tuple[pa.Schema, PoisonError | None] | None = None
         """The columns that were met last, and what is wrong with them."""
 
@@ -136,8 +136,8 @@ class ArrowTables:
         value = record.value
         if value is None:
             return record
-        if self._last is None or self._last[0] is not record:
-            self._last = record, opened(value)
+        if self._last is None or self._last[0] is not value:
+            self._last = value, opened(value)
         return Row(
             topic=record.topic,
             partition=record.partition,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from streams.events.event import I64
 from streams.events.formats.json_tokens import WRONG, Text, past_integer, past_space
 from streams.ikjt.jagged import Jagged
-from streams.ikjt.kernels import inlined
+from streams.ikjt.kernels import uncounted_inlined
 
 MEMORY_BYTES: Final = 8 << 20
 """Text of the lists that one decoder remembers, unless a single poll has more."""
@@ -77,7 +77,7 @@ class KnownRows:
         return Jagged(self._values[:num_values], self._offsets[: num_rows + 1])
 
 
-@inlined
+@uncounted_inlined
 def row_of(text: Text, at: int, room: Room) -> tuple[int, int]:
     """Where the list of integers that opens at `at` ends, and its row; WRONG if it is anything else."""
     values, offsets, texts, starts, slots, used = room
@@ -109,7 +109,7 @@ def row_of(text: Text, at: int, room: Room) -> tuple[int, int]:
     return end + 1, row
 
 
-@inlined
+@uncounted_inlined
 def _slot(text: Text, at: int, num_slots: int) -> int:
     """Where a list is looked for: the last one of those that begin alike is there."""
     mixed = np.uint64(0xCBF29CE484222325)
@@ -121,7 +121,7 @@ def _slot(text: Text, at: int, num_slots: int) -> int:
     return int((mixed ^ (mixed >> np.uint64(32))) & np.uint64(num_slots - 1))
 
 
-@inlined
+@uncounted_inlined
 def _equal_bytes(left: Text, i: int, right: Text, j: int, length: int) -> bool:
     """As `equal_words`, of two texts."""
     a, b, n = np.uint64(i), np.uint64(j), np.uint64(length)

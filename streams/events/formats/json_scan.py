@@ -29,7 +29,7 @@ from streams.events.formats.json_tokens import (
     past_space,
     past_value,
 )
-from streams.ikjt.kernels import inlined, uncounted
+from streams.ikjt.kernels import uncounted, uncounted_inlined
 
 IN_TEXT: Final = -1
 """In place of a list's row: it is no list of integers; its text is told instead."""
@@ -141,7 +141,7 @@ def _scan(text: Text, ends: I64, asked: Any, out: Any, out_lists: Any, room: Roo
         start = ends[i] + 1
 
 
-@inlined
+@uncounted_inlined
 def _walk(text: Text, at: int, i: int, asked: Any, out: Any, out_lists: Any, room: Room, above: I64) -> int:
     """Where message `i` ends, white space behind it included. `above`: objects around the one we are in."""
     keys = asked[1]
@@ -173,7 +173,7 @@ def _walk(text: Text, at: int, i: int, asked: Any, out: Any, out_lists: Any, roo
             return at
 
 
-@inlined
+@uncounted_inlined
 def _past_closed(text: Text, at: int, inside: int, depth: int, above: I64) -> tuple[int, int, int]:
     """Behind a value: past the objects that close here and the comma before the next key; depth -1 is the end."""
     at = past_space(text, at)
@@ -188,7 +188,7 @@ def _past_closed(text: Text, at: int, inside: int, depth: int, above: I64) -> tu
     return past_space(text, at + 1), inside, depth
 
 
-@inlined
+@uncounted_inlined
 def _asked_for(text: Text, start: int, length: int, inside: int, i: int, asked: Any) -> int:
     """The key of this name in an object; WRONG if nobody asked for it, _TWICE if message `i` had it before."""
     key = _find(text, start, length, inside, asked)
@@ -199,7 +199,7 @@ def _asked_for(text: Text, start: int, length: int, inside: int, i: int, asked: 
     return key
 
 
-@inlined
+@uncounted_inlined
 def _value(text: Text, at: int, i: int, key: int, keys: Any, out: Any, out_lists: Any, room: Room) -> int:
     """Past a value that is no object asked for; it is noted if its key is."""
     if key < 0:
@@ -220,7 +220,7 @@ def _value(text: Text, at: int, i: int, key: int, keys: Any, out: Any, out_lists
     return end
 
 
-@inlined
+@uncounted_inlined
 def _list(text: Text, at: int, i: int, column: int, out_lists: Any, room: Room) -> int:
     rows, spans, unusual, found = out_lists
     end, row = WRONG, EMPTY
@@ -237,7 +237,7 @@ def _list(text: Text, at: int, i: int, column: int, out_lists: Any, room: Room) 
     return end
 
 
-@inlined
+@uncounted_inlined
 def _find(text: Text, start: int, length: int, inside: int, asked: Any) -> int:
     """The key of this name in an object, or WRONG."""
     names, keys, bounds, hints = asked

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from streams.ikjt.kernels import inlined
+from streams.ikjt.kernels import uncounted_inlined
 
 Text = npt.NDArray[np.uint8]
 
@@ -38,7 +38,7 @@ _ESCAPES: Final = np.isin(np.arange(256), np.frombuffer(rb'"\/bfnrt', np.uint8))
 _HEX: Final = np.isin(np.arange(256), np.frombuffer(b"0123456789abcdefABCDEF", np.uint8))
 
 
-@inlined
+@uncounted_inlined
 def past_space(text: Text, at: int) -> int:
     """The first place from `at` on that is no white space."""
     while text[at] == _SPACE or text[at] == _LINE or text[at] == _TAB or text[at] == _RETURN:
@@ -46,7 +46,7 @@ def past_space(text: Text, at: int) -> int:
     return at
 
 
-@inlined
+@uncounted_inlined
 def past_key(text: Text, at: int) -> int:
     """Where the string whose first character is at `at` ends, behind its quote; one with an escape is WRONG."""
     while text[at] != _QUOTE:
@@ -58,7 +58,7 @@ def past_key(text: Text, at: int) -> int:
     return at + 1
 
 
-@inlined
+@uncounted_inlined
 def past_string(text: Text, at: int) -> int:
     """The same; escapes are fine."""
     while text[at] != _QUOTE:
@@ -73,7 +73,7 @@ def past_string(text: Text, at: int) -> int:
     return at + 1
 
 
-@inlined
+@uncounted_inlined
 def _past_escape(text: Text, at: int) -> int:
     if _ESCAPES[text[at + 1]]:
         return at + 2
@@ -86,7 +86,7 @@ def _past_escape(text: Text, at: int) -> int:
     return WRONG if surrogate else at + 6
 
 
-@inlined
+@uncounted_inlined
 def _past_wide(text: Text, at: int) -> int:
     """Past a character of two to four bytes in UTF-8."""
     first = text[at]
@@ -110,7 +110,7 @@ def _past_wide(text: Text, at: int) -> int:
     return at + more + 1
 
 
-@inlined
+@uncounted_inlined
 def past_literal(text: Text, at: int) -> tuple[int, int, int]:
     """Where true, false or null ends, what it is, and its number."""
     if text[at] == 110 and text[at + 1] == 117 and text[at + 2] == 108 and text[at + 3] == 108:
@@ -122,7 +122,7 @@ def past_literal(text: Text, at: int) -> tuple[int, int, int]:
     return WRONG, MISSING, 0
 
 
-@inlined
+@uncounted_inlined
 def past_integer(text: Text, at: int) -> tuple[int, int]:
     """Where an integer of at most 18 digits ends, and it; it may go on with a fraction or exponent."""
     begin = at + 1 if text[at] == _MINUS else at
@@ -136,7 +136,7 @@ def past_integer(text: Text, at: int) -> tuple[int, int]:
     return end, -number if begin > at else number
 
 
-@inlined
+@uncounted_inlined
 def past_number(text: Text, at: int) -> tuple[int, int, int, float]:
     """Where a number ends, what it is, and it as integer and float."""
     end, number = past_integer(text, at)
@@ -166,7 +166,7 @@ def past_number(text: Text, at: int) -> tuple[int, int, int, float]:
     return end, FLOAT, 0, -value if begin > at else value
 
 
-@inlined
+@uncounted_inlined
 def _past_exponent(text: Text, at: int) -> tuple[int, bool]:
     """Where an exponent of at most two digits ends, and whether there is one."""
     if text[at] != _SMALL_E and text[at] != _LARGE_E:
@@ -178,7 +178,7 @@ def _past_exponent(text: Text, at: int) -> tuple[int, bool]:
     return (at if 1 <= at - begin <= 2 else WRONG), True
 
 
-@inlined
+@uncounted_inlined
 def past_single(text: Text, at: int) -> tuple[int, int, int, float]:
     """Where a string, number, true, false or null ends, what it is, and it as integer and float."""
     if text[at] == _QUOTE:
@@ -189,7 +189,7 @@ def past_single(text: Text, at: int) -> tuple[int, int, int, float]:
     return end, kind, number, 0.0
 
 
-@inlined
+@uncounted_inlined
 def past_member(text: Text, at: int) -> tuple[int, int]:
     """From the quote of a key: where its value begins, and where the key ends, its quote left out."""
     if text[at] != _QUOTE:
@@ -203,7 +203,7 @@ def past_member(text: Text, at: int) -> tuple[int, int]:
     return past_space(text, at + 1), end - 1
 
 
-@inlined
+@uncounted_inlined
 def past_value(text: Text, at: int) -> int:
     """Where any value ends that begins at `at`."""
     lists, depth = np.uint64(0), 0
@@ -231,7 +231,7 @@ def past_value(text: Text, at: int) -> int:
                 return WRONG
 
 
-@inlined
+@uncounted_inlined
 def _past_closed(text: Text, at: int, depth: int, lists: np.uint64) -> tuple[int, int, np.uint64]:
     """Behind a value: past whatever closes here and the comma before the next one; depth 0 is the end."""
     while depth > 0:

@@ -51,6 +51,12 @@ def test_batches_of_one_schema_share_a_file_whatever_their_size_and_form(tmp_pat
     assert pq.ParquetFile(path).num_row_groups == 4
 
 
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
+    path = str(tmp_path / "batch.parquet")
+    assert write_parquet(path, [BATCH]) == 1
+    assert [same_batch(each, BATCH) for each in read_parquet(path)] == [True]
+
+
 def test_a_stored_file_of_version_1_is_read_as_what_was_written() -> None:
     plain, partial = read_parquet(GOLDEN)
     assert same_batch(plain, replace(BATCH, groups=tuple(group.to_exact() for group in BATCH.groups)))

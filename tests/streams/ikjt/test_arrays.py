@@ -90,5 +90,6 @@ def test_arrays_that_are_no_groups_are_refused_by_name(arrays: Arrays, message: 
 
 
 def test_a_name_that_numpy_would_shorten_is_refused() -> None:
-    with pytest.raises(ValueError, match="ends with a zero character"):
-        to_arrays([deduplicate("g\0", {"a": Jagged.from_lists([[1]])})])
+    for group, key in (("g\0", "a"), ("g", "a\0b")):
+        with pytest.raises(ValueError, match="holds a zero character, which NumPy does not keep; rename it"):
+            to_arrays([deduplicate(group, {key: Jagged.from_lists([[1]])})])

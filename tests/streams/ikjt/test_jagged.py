@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,29 @@ def test_a_negative_row_counts_from_the_end_and_one_beyond_either_end_is_an_erro
     for beyond in (2, -3):
         with pytest.raises(IndexError):
             rows.row(beyond)
+
+
+@pytest.mark.parametrize("row", [[1.5], ["7"], [True], [[1, 2]], [2**63], [2**70], 7])
+def test_lists_of_anything_but_integers_are_refused_by_their_row(row: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"row 1 is .*; a row is a list of integers of 64 bits"):
+        Jagged.from_lists([[1], row])
+
+
+def test_lists_in_place_of_arrays_are_refused() -> None:
+    lists: Any = [1, 2]
+    with pytest.raises(TypeError, match=r"values must be a NumPy array, not list; Jagged\.from_lists"):
+        Jagged(lists, np.asarray([0, 2]))
+    with pytest.raises(TypeError, match="offsets must be a NumPy array, not list"):
+        Jagged(IDS, lists)
+    with pytest.raises(TypeError, match="weights must be a NumPy array, not list"):
+        Jagged(IDS, np.asarray([0, 2]), lists)
+
+
+def test_rows_are_built_of_lengths_and_those_are_not_taken_for_offsets() -> None:
+    lengths = np.asarray([0, 2])
+    assert Jagged.from_lengths(IDS, lengths).to_lists() == [[], [1, 2]]
+    for given in ([0, 1, 1], [1, 1]):
+        with pytest.raises(ValueError, match=r"rows: offsets .* if these are lengths, use Jagged\.from_lengths"):
+            Jagged(IDS, np.asarray(given)).validate("rows")
+    with pytest.raises(ValueError, match="offsets end at 3 but there are 2 values"):
+        Jagged.from_lengths(IDS, np.asarray([1, 2]))

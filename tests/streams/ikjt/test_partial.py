@@ -169,7 +169,7 @@ def test_an_empty_batch_has_no_values() -> None:
 
 
 def test_a_session_id_too_few_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 session ids for 2 samples"):
+    with pytest.raises(ValueError, match=r"session_id must have one id for each of 2 samples, not shape \[1\]"):
         window_values(Jagged.from_lists([[1], [2]]), np.zeros(1, dtype=np.uint64))
 
 

@@ -149,8 +149,24 @@ def test_an_inverse_of_another_order_is_refused_before_it_can_be_silently_wrong(
     rows = Jagged.from_lists([[1], [2], [3]])
     for inverse, message in (
         ([0, 2, 1], "sample 1 uses row 2 before the rows below it were used"),
-        ([0, 1, 5], "sample 2 uses row 5 before"),
-        ([0, 1, -1], "inverse holds -1"),
+        ([0, 1, 5], "sample 2 uses row 5; there are 3 rows, counted from 0"),
+        ([0, 1, -1], "sample 2 uses row -1; there are 3 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             Ikjt("g", {"a": rows}, np.asarray(inverse, np.int32)).validate()
+
+
+@FORMS
+def test_samples_and_sessions_that_are_not_there_are_refused(build: Build) -> None:
+    group = build({"a": Jagged.from_lists([[1, 2], [2, 3]])})
+    with pytest.raises(
+        ValueError, match=r"group g: session_id must have one id for each of 2 samples, not shape \[1\]"
+    ):
+        slice_group(group, 0, 1, np.zeros(1))
+    with pytest.raises(
+        ValueError, match=r"group g: session_id must have one id for each of 4 samples, not shape \[2\]"
+    ):
+        concat_groups([group, group], np.zeros(2))
+    for start, stop in ((0, 3), (-1, 2), (2, 1)):
+        with pytest.raises(ValueError, match=f"group g: samples {start} to {stop} are not all there; it has 2"):
+            slice_group(group, start, stop, np.zeros(2))

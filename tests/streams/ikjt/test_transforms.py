@@ -259,3 +259,19 @@ REFUSED: dict[str, Callable[[], Any]] = {
 def test_what_cannot_be_meant_is_refused_in_words(words: str) -> None:
     with pytest.raises(ValueError, match=words):
         REFUSED[words]()
+
+
+def test_what_is_no_transform_is_refused_by_its_feature() -> None:
+    group = deduplicate("g", {"a": Jagged.from_lists([[1, 2]])})
+    alone: Any = Truncate(2)
+    with pytest.raises(TypeError, match=r"group g, feature a: needs a list of transforms, not Truncate\(last=2\)"):
+        transform_group(group, {"a": alone})
+    anything: Any = [lambda ids: ids]
+    with pytest.raises(
+        TypeError, match=r"feature a: <function .* is no transform; there are Filter, Truncate, Missing"
+    ):
+        transform_group(group, {"a": anything})
+    with pytest.raises(TypeError, match="rows: 'hash' is no transform"):
+        transform_rows(group.features["a"], ["hash"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="does not change ids one by one; transform_rows and transform_group"):
+        transform_ids(np.asarray([1, 2]), alone)

@@ -24,6 +24,7 @@ from streams.ikjt.partial import deduplicate_windows
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
 from streams.wire import decode, encode, kjt_bytes, most_bytes, peek
+from streams.wire.codec import frame_bytes
 from streams.wire.layout import HEADER_BYTES, MAX_BODY_BYTES
 from tests.streams.batches import fixed_batch, fixed_partial_batch, mini_batches
 from tests.streams.ikjt.test_partial import same_group
@@ -324,3 +325,27 @@ def test_what_the_format_has_no_room_for_is_a_value_error() -> None:
     ):
         with pytest.raises(ValueError, match="beyond the format"):
             encode(too_much)
+
+
+def test_only_whole_mini_batches_are_written() -> None:
+    group: Any = fixed_batch().groups[0]
+    with pytest.raises(TypeError, match="a message holds a MiniBatch, not Ikjt"):
+        encode(group)
+
+
+@pytest.mark.parametrize("behind", [b"x", zstandard.ZstdCompressor().compress(b"another frame")])
+def test_bytes_behind_the_compressed_body_are_refused_though_every_checksum_fits(behind: bytes) -> None:
+    message = encode(fixed_batch()) + behind
+    stored = message[HEADER_BYTES:]
+    sized = with_header(message, 44, struct.pack("<I", len(stored)))
+    with pytest.raises(WireError, match=f"body ends at byte {len(stored) - len(behind)}, but {len(stored)} bytes are"):
+        decode(with_header(sized, 56, struct.pack("<I", google_crc32c.value(stored))))
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+def test_the_end_of_a_frame_is_found_whatever_its_blocks_are(checksum: bool) -> None:  # noqa: FBT001
+    message = encode(fixed_batch())
+    random = np.random.default_rng(0).bytes(300_000)  # raw blocks; zeros are repeated ones
+    for body in (body_of(message), bytes(300_000), random, random + bytes(300_000)):
+        frame = zstandard.ZstdCompressor(write_checksum=checksum).compress(body)
+        assert frame_bytes(memoryview(frame)) == len(frame)

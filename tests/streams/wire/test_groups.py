@@ -99,8 +99,8 @@ THREE, TWO = Jagged.from_lists([[1], [2], [3]]), Jagged.from_lists([[1], [2]])
 RIGHT = exact([0, 1, 2, 0, 0])
 LIES: dict[str, tuple[str, Sequence[Group]]] = {
     "two entries of the inverse swapped": ("sample 1 uses row 2 before", [exact([0, 2, 1, 1, 1])]),
-    "an inverse beyond the rows": ("sample 3 uses row 5 before", [exact([0, 1, 2, 5, 0])]),
-    "an inverse below zero": ("inverse holds -1", [exact([0, 1, 2, -1, 0])]),
+    "an inverse beyond the rows": ("sample 3 uses row 5; there are 3 rows", [exact([0, 1, 2, 5, 0])]),
+    "an inverse below zero": ("sample 3 uses row -1; there are 3 rows", [exact([0, 1, 2, -1, 0])]),
     "fewer entries than samples": ("has 3 samples, the lineage 5", [exact([0, 1, 2])]),
     "more entries than samples": ("has 6 samples, the lineage 5", [exact([0, 1, 2, 0, 0, 0])]),
     "a row that no sample uses": ("samples use 2 rows, but there are 3", [exact([0, 1, 1, 1, 1])]),
