@@ -14,10 +14,12 @@ rows           held events under small integer names
 history        each user's last items, point in time
 residents      users whose profiles come into a core, and leave it
 join           outcomes to the impressions they belong to
+corrections    samples that have left and may still be corrected, and what corrects them
 waiting        closed sessions that wait for their labels
 sessions       the compiled rules of sessions
 windower       sessions of one partition
 sampling       which negative samples are trained
+leaving        what leaves in one call, as samples in packing order
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
 cut            snapshots of a core as bytes

@@ -1,8 +1,8 @@
 """Account: what became of every event of a partition, checked all the time.
 
 events = impressions + labelled + outcomes + tombstones + duplicates + late + dead_lettered, and
-impressions + labelled = emitted + sampled_out + erased + held. What happens to emitted samples is the trainer's
-account. Every outcome that has acted is one of joined, settled, missed and orphans (`join`).
+impressions + labelled = emitted + sampled_out + erased + held. Corrections are counted apart. What happens to emitted
+samples is the trainer's account. Every outcome that has acted is one of joined, settled, missed and orphans (`join`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ class Account(msgspec.Struct, kw_only=True):
     """Samples in emitted mini-batches."""
     sampled_out: int = 0
     """Samples without a positive label that were left out on purpose (`join.negative_rate`)."""
+    corrected: int = 0
+    """Corrections in emitted mini-batches: copies of samples that are counted once, where they left before."""
+    forgotten: int = 0
+    """Samples that could be corrected no more before their window was over, because of `session.max_held_samples`."""
     erased: int = 0
     """Samples of users that were erased before they were emitted."""
     joined: int = 0
-    """Outcomes that met an impression whose sample still waited."""
+    """Outcomes that met an impression whose sample still waited, or may be corrected."""
     settled: int = 0
     """Outcomes of samples that had left because nothing could change them."""
     missed: int = 0

@@ -15,10 +15,10 @@ from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from streams.errors import ConfigError
 from streams.events.schema import EventSchema
 
-ALGORITHM: Final = 4
+ALGORITHM: Final = 5
 """Raised whenever the same events would give other batches."""
-VERSION: Final = 5
-VERSION_OF_TWO: Final = 6
+VERSION: Final = 7
+VERSION_OF_TWO: Final = 8
 """Of a partition with outcomes in a topic of their own."""
 
 

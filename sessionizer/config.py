@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal
 from streams.errors import ConfigError
 from streams.strict import STRICT
 
-JoinPolicy = Literal["wait", "wait-positive"]
+JoinPolicy = Literal["wait", "wait-positive", "correct"]
 Freshness = Literal["whole", "parts"]
 SamplingUnit = Literal["sample", "session"]
 ProfileStore = Literal["cuts", "redis"]
@@ -40,7 +40,9 @@ class SessionConfig:
     max_age_ms: int = 86_400_000
     """A session is cut when its first sample is this old."""
     max_held_samples: int = 1_000_000
-    """Samples in open sessions of a partition; beyond it the session longest silent leaves as a part."""
+    """Samples in open sessions of a partition; beyond it the session longest silent leaves as a part. Under
+    `join.policy = "correct"` those that have left and may still be corrected count too: beyond it the one that was
+    shown first is forgotten."""
     max_pending_events: int = 1_000_000
     """Events of a partition that wait for the watermark; beyond it the oldest are released early and time advances."""
 
@@ -74,7 +76,9 @@ class JoinConfig:
     """An outcome counts if it happens within this time of its impression. No sample leaves before, so it is the least
     that a model lags behind; up to `session.gap_ms` it costs nothing, since sessions are waited for anyway."""
     policy: JoinPolicy = "wait"
-    """wait: a sample waits for the whole window. wait-positive: it may leave as soon as every label is positive."""
+    """wait: a sample waits for the whole window. wait-positive: it may leave as soon as every label is positive.
+    correct: it leaves with its session, with the labels known by then, and is followed by a correction for each label
+    that turns positive in its window."""
     early_ms: int = 0
     """An outcome may lie before its impression by this much, where the clocks of two services differ. Everything
     that depends on outcomes waits as much longer."""

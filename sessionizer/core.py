@@ -10,7 +10,6 @@ history?) → packer (which batch?).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Self
 
 import msgspec
@@ -22,10 +21,12 @@ from sessionizer.account import Account
 from sessionizer.arrivals import ACCEPTED, DUPLICATE, LATE, MAX_MS, REPLACING, Admitted
 from sessionizer.compatible import VERSION, VERSION_OF_TWO, check, fingerprint
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
+from sessionizer.corrections import Memory
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
 from sessionizer.intake import Intake
 from sessionizer.join import Joins
+from sessionizer.leaving import samples_of
 from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
@@ -34,10 +35,10 @@ from state.profiles import Profiles
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
 from streams.events.event import EventBatch
-from streams.events.label_rules import finished
 from streams.events.schema import EventKind, EventSchema
 from streams.inputs import Input, Position
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 
 
 class PartitionCore:
@@ -64,11 +65,12 @@ class PartitionCore:
         self._schema = schema
         self._sampling = joins
         self._fresh_parts = batches.fresh == "parts"
-        self._rows = Rows(schema)
+        self._rows = Rows(schema, corrects=joins.policy == "correct")
         self._intake = Intake(sessions, self._rows, with_outcomes=with_outcomes)
         self._histories = Histories(schema.histories)
         self._joins = Joins(joins, schema.labels)
-        self._windower = Windower(sessions, self._histories, self._joins)
+        self._memory = Memory(joins, schema.labels)
+        self._windower = Windower(sessions, self._histories, self._joins, self._memory)
         self._packer = Packer(schema, partition, batches, joins.negative_rate)
 
     def feed(
@@ -158,7 +160,8 @@ class PartitionCore:
                 self._intake.merge.advance(mark.input, mark.value_ms)
                 effects = self._catch_up()
                 # Silence fills no batch: what waits for company alone would wait for ever.
-                return effects if len(self._rows) else effects + self._emit(self._packer.flush())
+                held = len(self._rows) - len(self._memory)
+                return effects if held else effects + self._emit(self._packer.flush())
             case MarkKind.END:
                 self._intake.merge.end_epoch()
                 ended = self._erase_until(MAX_MS)
@@ -195,25 +198,18 @@ class PartitionCore:
         return self._pack(self._windower.send_ripe(self._rows, self.watermark_ms))
 
     def _pack(self, closings: npt.NDArray[np.void]) -> list[MiniBatch]:
-        if not len(closings):
-            return []
-        names = self._windower.rows_of(closings, self._rows)
-        sizes = closings["size"]
-        first = np.zeros(len(names), np.bool_)
-        first[np.cumsum(sizes) - sizes] = True
-        labels = finished(self._schema.labels, self._rows.labels[names])
-        samples = Clustered(
-            events=replace(self._rows.take(names), labels=labels),
-            histories=self._histories.read(self._rows.ends[names], self._rows.tips[names]),
-            session_id=np.repeat(closings["session_id"], sizes),
-            ready_ms=np.repeat(closings["ready_ms"], sizes),
-            first=first,
-        )
-        self._windower.release(closings, self._rows)
-        self._rows.free(names)
+        """What leaves, and what corrects samples that have left."""
+        rows, corrections = self._rows, self._memory.take_corrections(self._rows.sessions)
+        batches: list[MiniBatch] = []
+        leaving = self._windower.rows_of(closings, rows)
+        if len(closings) or len(corrections):
+            labels = self._schema.labels
+            samples = samples_of(closings, leaving, corrections, rows, self._histories, self._memory, labels)
+            batches = self._packer.add(self._sample(samples))
+        rows.free(self._windower.release(closings, leaving, rows))
         self.account.sessions += len(closings)
         self.account.sessions_cut += int(np.count_nonzero(closings["cut"]))
-        return self._packer.add(self._sample(samples))
+        return batches
 
     def _sample(self, samples: Clustered) -> Clustered:
         """Without the negative samples that are not to be trained."""
@@ -225,16 +221,19 @@ class PartitionCore:
         return samples if kept.all() else samples.take(np.flatnonzero(kept))
 
     def _emit(self, batches: list[MiniBatch]) -> list[Effect]:
-        self.account.emitted += sum(map(len, batches))
+        corrected = sum(int(np.count_nonzero(batch.stages == Stage.CORRECTION)) for batch in batches)
+        self.account.corrected += corrected
+        self.account.emitted += sum(map(len, batches)) - corrected
         self.account.batches += len(batches)
         return [EmitBatch(batch) for batch in batches]
 
     def _balance(self) -> None:
         for name, count in self._joins.counts.items():
             setattr(self.account, name, count)
+        self.account.forgotten = self._memory.num_capped
         self.account.check(self.held)
 
-    def _count(self, kinds: npt.NDArray[np.uint8] | npt.NDArray[np.int64], by: int) -> None:
+    def _count(self, kinds: npt.NDArray[np.uint8] | npt.NDArray[np.int32], by: int) -> None:
         self.account.impressions += by * int(np.count_nonzero(kinds == EventKind.IMPRESSION))
         self.account.labelled += by * int(np.count_nonzero(kinds == EventKind.LABELLED))
         self.account.outcomes += by * int(np.count_nonzero(kinds == EventKind.OUTCOME))
@@ -271,13 +270,19 @@ class PartitionCore:
 
     @property
     def held(self) -> int:
-        """Samples accepted but not in an emitted batch."""
-        return len(self._rows) - self._rows.num_outcomes + len(self._packer)
+        """Samples accepted but not in an emitted batch; those that may be corrected have been in one."""
+        return len(self._rows) - self._rows.num_outcomes - len(self._memory) + self._packer.num_samples
+
+    @property
+    def num_remembered(self) -> int:
+        """Samples that have left and may be corrected."""
+        return len(self._memory)
 
     @property
     def num_ready(self) -> int:
-        """Samples that could be in a batch that is not full; under `fresh = "parts"`, that perhaps could."""
-        return self.held if self._fresh_parts else len(self._packer)
+        """What could be in a batch that is not full; under `fresh = "parts"`, what perhaps could."""
+        corrections = len(self._packer) - self._packer.num_samples
+        return self.held + corrections if self._fresh_parts else len(self._packer)
 
     @property
     def ready_since(self) -> int:

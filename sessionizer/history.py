@@ -143,6 +143,8 @@ def repin(chains: Any, users: Any, last: Any, slots: Any, ends_RH: Any, waiting_
         earliest = users[user].head if users[user].size > 0 else NONE
         if users[user].waiting_head != NONE:
             earliest = waiting_heads[users[user].waiting_head]
+        if users[user].remembered_head != NONE:
+            earliest = users[user].remembered_head
         for h in range(chains.shape[1]):
             chains[user, h].pin = UNPINNED
             if earliest != NONE:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer.config import SessionConfig
+from sessionizer.corrections import REMEMBERED
 from sessionizer.cut import Arrays, prefixed, under
 from sessionizer.erasures import Erasures
 from sessionizer.merge import Merge
@@ -57,10 +58,11 @@ class Intake:
         return np.asarray(live[np.isin(keys["user"], users) & (keys["time"] < before_ms)])
 
     def forget(self, rows: I32) -> int:
-        """Free rows; returns how many of them were samples."""
-        num_samples = int(np.count_nonzero(self._rows.keys["kind"][rows] != EventKind.OUTCOME))
+        """Free rows; returns how many of them were samples that have not left."""
+        keys = self._rows.keys[rows]
+        samples = (keys["kind"] != EventKind.OUTCOME) & (keys["slot"] != REMEMBERED)
         self._rows.free(rows)
-        return num_samples
+        return int(np.count_nonzero(samples))
 
     def arrays(self) -> Arrays:
         """State for a cut."""

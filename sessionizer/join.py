@@ -9,8 +9,10 @@ The rules, for an outcome with time o and its impression with time t:
 2. What outcomes say is combined in order of (time, event id), label by label (`label_rules`).
 3. An impression is ripe at t + window_ms + early_ms. Under `wait-positive` it is ripe already once every label is
    positive for good: right after the outcome that settled it.
-4. joined: it met a sample that still waited. settled: the sample had left because nothing could change it. missed:
-   the window was over, or a cap had sent the sample off. orphan: no such impression within twice the window.
+   Under `correct` it leaves without waiting, and what comes later may correct it (`corrections`).
+4. joined: it met a sample that still waited, or one that may be corrected. settled: the sample had left because
+   nothing could change it. missed: the window was over, or a cap had sent the sample off. orphan: no such impression
+   within twice the window.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer.config import JoinConfig
+from sessionizer.corrections import REMEMBERED, combined, hear
 from sessionizer.hash_table import MIN_SIZE, Table, probe, rebuild
 from sessionizer.waiting import LEFT, hasten
-from streams.events.label_rules import Combine, combine_codes, settled_at
+from streams.events.label_rules import combine_codes, settled_at
 from streams.events.schema import EventKind, Label
 
 IMPRESSION: Final = int(EventKind.IMPRESSION)
@@ -34,8 +37,6 @@ GONE: Final = -1
 SETTLED: Final = -2
 """`row` of an impression that left because nothing could change it."""
 DELAY_BUCKETS: Final = 48
-_SUM, _LATEST = int(Combine.SUM), int(Combine.LATEST)
-
 ERASED: Final = -3
 """`row` of an impression whose user was erased."""
 KNOWN = np.dtype([("key", "u8"), ("time", "i8"), ("user", "i8"), ("item", "i8"), ("row", "i4"), ("used", "i4")])
@@ -62,9 +63,9 @@ def leave(known: Any, keys: Any, r: Any, times_out_ms: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)
-def meet(joining: Any, keys: Any, labels_RT: Any, o: Any, room: Any) -> Any:
+def meet(joining: Any, keys: Any, labels_RT: Any, o: Any, room: Any, memory: Any) -> Any:
     """Apply outcome row `o`; returns the item it is about as its impression knows it, and whether one was found."""
-    known, counts, delays, (codes_T, settled_at_T), (window_ms, early_ms, hurry) = joining
+    known, counts, delays, (codes_T, settled_at_T), (window_ms, early_ms, hurry, corrects) = joining
     at = probe(known, keys[o].impression)
     delay_ms = keys[o].time - known[at].time
     if not known[at].used or not -early_ms <= delay_ms < 2 * window_ms or known[at].row == ERASED:
@@ -78,7 +79,10 @@ def meet(joining: Any, keys: Any, labels_RT: Any, o: Any, room: Any) -> Any:
         counts[0].settled += 1
     else:
         counts[0].joined += 1
-        _combine(labels_RT[r], labels_RT[o], codes_T)
+        if corrects:
+            hear(memory, keys, r, labels_RT[o], codes_T, keys[o].time + early_ms + 1)
+        if keys[r].slot != REMEMBERED:
+            _combine(labels_RT[r], labels_RT[o], codes_T)
         ripe_ms = keys[o].time + early_ms + 1
         if hurry and ripe_ms < keys[r].ripe_ms and _is_settled(labels_RT[r], settled_at_T):
             keys[r].ripe_ms = ripe_ms
@@ -100,15 +104,7 @@ def _bucket(delay_ms: Any) -> Any:
 @nb.njit(cache=True, nogil=True)
 def _combine(sample_T: Any, outcome_T: Any, codes_T: Any) -> None:
     for k in range(len(codes_T)):
-        said = outcome_T[k]
-        if np.isnan(said):
-            continue
-        if np.isnan(sample_T[k]) or codes_T[k] == _LATEST:
-            sample_T[k] = said
-        elif codes_T[k] == _SUM:
-            sample_T[k] += said
-        else:
-            sample_T[k] = max(sample_T[k], said)
+        sample_T[k] = combined(sample_T[k], outcome_T[k], codes_T[k])
 
 
 @nb.njit(cache=True, nogil=True)
@@ -135,7 +131,7 @@ class Joins:
     def arrays_of_kernels(self) -> tuple[Any, ...]:
         """What the kernels call `joining`."""
         config = self._config
-        limits = (config.window_ms, config.early_ms, config.policy == "wait-positive")
+        limits = (config.window_ms, config.early_ms, config.policy == "wait-positive", config.policy == "correct")
         return self._known, self._counts, self.delays, (self._codes_T, self._settled_at_T), limits
 
     @property

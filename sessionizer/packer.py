@@ -28,6 +28,7 @@ from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.partial import as_windows
 from streams.ikjt.windows import Group
 from streams.minibatch import Lineage, MiniBatch
+from streams.stage import Stage
 from streams.wire import most_bytes
 
 I64 = npt.NDArray[np.int64]
@@ -47,6 +48,8 @@ class Clustered:
     """[B], event time at which the sample's session could leave."""
     first: npt.NDArray[np.bool_]
     """[B], whether a session, or a part of one, starts here."""
+    stage: npt.NDArray[np.uint8]
+    """[B], `Stage`."""
 
     def __len__(self) -> int:
         return len(self.session_id)
@@ -62,6 +65,7 @@ class Clustered:
             session_id=self.session_id[which],
             ready_ms=self.ready_ms[which],
             first=first,
+            stage=self.stage[which],
         )
 
     def slice(self, start: int, end: int) -> Clustered:
@@ -81,6 +85,7 @@ class Clustered:
             session_id=np.concatenate([part.session_id for part in parts]),
             ready_ms=np.concatenate([part.ready_ms for part in parts]),
             first=np.concatenate([part.first for part in parts]),
+            stage=np.concatenate([part.stage for part in parts]),
         )
 
     def arrays(self) -> cut.Arrays:
@@ -88,7 +93,8 @@ class Clustered:
         arrays = cut.prefixed("events", cut.event_arrays(self.events))
         for h, column in enumerate(self.histories):
             arrays |= cut.prefixed(f"histories.{h}", cut.list_arrays(column))
-        return arrays | {"session_id": self.session_id, "ready_ms": self.ready_ms, "first": self.first}
+        names = ("session_id", "ready_ms", "first", "stage")
+        return arrays | {name: getattr(self, name) for name in names}
 
     @staticmethod
     def restore(arrays: cut.Arrays, num_histories: int) -> Clustered:
@@ -99,6 +105,7 @@ class Clustered:
             session_id=arrays["session_id"],
             ready_ms=arrays["ready_ms"],
             first=arrays["first"],
+            stage=arrays["stage"],
         )
 
 
@@ -119,6 +126,11 @@ class Packer:
     def __len__(self) -> int:
         return len(self.pending) if self.pending is not None else 0
 
+    @property
+    def num_samples(self) -> int:
+        """What waits, without corrections."""
+        return 0 if self.pending is None else int(np.count_nonzero(self.pending.stage != Stage.CORRECTION))
+
     def add(self, samples: Clustered) -> list[MiniBatch]:
         """Queue closed sessions; returns the batches that are full now."""
         queue = samples if self.pending is None else Clustered.concat([self.pending, samples])
@@ -129,13 +141,13 @@ class Packer:
         return [batch for batches in sealed for batch in batches]
 
     def erase(self, users: I64) -> int:
-        """Drop the samples of these users; returns how many there were."""
+        """Drop the samples of these users; returns how many there were, without corrections."""
         if self.pending is None:
             return 0
+        before = self.num_samples
         left = np.flatnonzero(~np.isin(self.pending.events.user, users))
-        num_erased = len(self.pending) - len(left)
         self.pending = self.pending.take(left) if len(left) else None
-        return num_erased
+        return before - self.num_samples
 
     def flush(self) -> list[MiniBatch]:
         """Seal what is left."""
@@ -186,6 +198,7 @@ class Packer:
             dense=self._dense(events, self._schema.ungrouped_dense),
             groups=self._groups(samples),
             negative_rate=self._negative_rate,
+            stage=samples.stage if samples.stage.any() else None,
         )
 
     def _dense(self, events: EventBatch, names: Sequence[str]) -> F32:

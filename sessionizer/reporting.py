@@ -5,6 +5,8 @@ Owns the translation from accounts, batches and cores to metrics. Never decides 
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,11 +15,16 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import ReportLate
 from sessionizer.join import DELAY_BUCKETS
 from streams.events.record import Rejected
-from streams.metrics import Reporter
+from streams.metrics import Name, Reporter
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 
 _STATE_EVERY_MS = 1_000
 _FATES = {"joined": "joined", "settled": "settled", "missed": "missed", "orphans": "orphan"}
+_CORRECTIONS: Final[dict[str, Name]] = {
+    "corrected": "recd_corrections_total",
+    "forgotten": "recd_forgotten_samples_total",
+}
 _ACCOUNTS = ("impressions", "labelled", "outcomes", "tombstones", "duplicates", "late", "dead_lettered")
 
 
@@ -50,6 +57,10 @@ class PartitionReport:
             amount = getattr(account, reason) - getattr(self._account, reason)
             if amount > 0:
                 self._reporter.count("recd_samples_left_out_total", amount, partition=self._label, reason=reason)
+        for name, metric in _CORRECTIONS.items():
+            amount = getattr(account, name) - getattr(self._account, name)
+            if amount > 0:
+                self._reporter.count(metric, amount, partition=self._label)
         cut = account.sessions_cut - self._account.sessions_cut
         whole = account.sessions - self._account.sessions - cut
         for amount, is_cut in ((whole, "no"), (cut, "yes")):
@@ -60,7 +71,8 @@ class PartitionReport:
     def batch(self, batch: MiniBatch, wire_bytes: int) -> None:
         """One emitted mini-batch."""
         self._reporter.count("recd_batches_total", partition=self._label)
-        self._reporter.count("recd_samples_total", len(batch), partition=self._label)
+        samples = int(np.count_nonzero(batch.stages != Stage.CORRECTION))
+        self._reporter.count("recd_samples_total", samples, partition=self._label)
         self._reporter.count("recd_wire_bytes_total", wire_bytes, partition=self._label)
         for group in batch.groups:
             self._reporter.gauge("recd_dedup_factor", group.dedup_factor, group=group.group)
@@ -84,6 +96,7 @@ class PartitionReport:
         self._reporter.gauge("recd_waiting_sessions", core.num_waiting_sessions, partition=self._label)
         self._delays(core.label_delays)
         self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
+        self._reporter.gauge("recd_remembered_samples", core.num_remembered, partition=self._label)
         self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)
         held_events = 0 if held_from is None else core.next_offset - held_from
         self._reporter.gauge("recd_held_events", held_events, partition=self._label)

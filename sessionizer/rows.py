@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer import cut
+from sessionizer.corrections import REMEMBERED
 from sessionizer.growing import grown
 from sessionizer.list_chunks import ListChunks
 from sessionizer.waiting import OPEN
@@ -34,7 +35,8 @@ ROW_KEYS: Final = np.dtype(
         ("ripe_ms", "i8"),  # event time from which on nothing changes its labels
         ("next", "i4"),  # the next row of its session
         ("slot", "i4"),  # place of its session among those that wait; OPEN or LEFT
-        ("kind", "i8"),
+        ("kind", "i4"),
+        ("later", "i4"),  # the next row of its user that has left and may be corrected
     ]
 )
 """What the kernels need of a held row; the rest of it is payload."""
@@ -49,13 +51,13 @@ _KEY_COLUMNS: Final = {
     "kind": "kind",
 }
 _PAYLOAD: Final = ("content_hash", "appended_ms", "dense", "ids")
-_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips", *_PAYLOAD)
+_ARRAYS: Final = ("keys", "items", "labels", "enters", "ends", "tips", "so_far", "sessions", *_PAYLOAD)
 
 
 class Rows:
     """Held events of one partition. A row is named from `add` until `free`."""
 
-    def __init__(self, schema: EventSchema) -> None:
+    def __init__(self, schema: EventSchema, *, corrects: bool = False) -> None:
         names = [label.name for label in schema.labels]
         self._labels = schema.labels
         self._enters = [names.index(h.label) if h.label is not None else None for h in schema.histories]
@@ -71,6 +73,11 @@ class Rows:
         """[R, H], how many entries of its user's history the row may see."""
         self.tips = np.zeros((0, num_histories), np.int32)
         """[R, H], the newest of these."""
+        self.so_far = np.zeros((0, len(names) if corrects else 0), np.float32)
+        """[R, T], the same as `labels`, and what was said after the row has left; no columns unless samples are
+        corrected."""
+        self.sessions = np.zeros((0, int(corrects)), np.uint64)
+        """[R, 1], session of a row that has left and may be corrected; no column unless samples are corrected."""
         self.content_hash = np.zeros(0, np.uint64)
         self.appended_ms = np.zeros(0, np.int64)
         self.dense = np.zeros((0, len(schema.dense_names)), np.float32)
@@ -111,6 +118,8 @@ class Rows:
         self._lists.add(events.lists, names)
         self.items[names] = events.item
         self.labels[names] = events.labels
+        if self.so_far.shape[1]:
+            self.so_far[names] = events.labels
         self._used[names] = True
         outcomes = events.kind == EventKind.OUTCOME
         self.num_outcomes += int(np.count_nonzero(outcomes))
@@ -150,8 +159,9 @@ class Rows:
 
     @property
     def smallest_offset(self) -> int | None:
-        """Smallest offset of a held event."""
-        return int(self.keys["offset"][self._used].min()) if len(self) else None
+        """Smallest offset of a held event; a sample that has left and may be corrected is not held."""
+        held = self.keys["offset"][self._used & (self.keys["slot"] != REMEMBERED)]
+        return int(held.min()) if len(held) else None
 
     def _grow(self, by: int) -> None:
         old = len(self.keys)

@@ -3,7 +3,7 @@
 Owns the records of users and sessions and how they change; `windower` owns the arrays. The rules themselves are in
 `windower`. Arguments that travel together are tuples:
 
-    state   index, users, book, room (`waiting`), joining (`join`)
+    state   index, users, book, room (`waiting`), joining (`join`), memory (`corrections`)
     rows    keys, items, labels_RT, enters_RH, ends_RH, tips_RH (`rows`)
     lore    entries, free, num_free, chains, last (`history`)
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from sessionizer import history
 from sessionizer.arrivals import MAX_MS, MIN_MS
+from sessionizer.corrections import first_ms, note_capped, num_remembered, pop_first, remember
 from sessionizer.hash_table import mix64, probe
 from sessionizer.history import NONE
 from sessionizer.join import IMPRESSION, OUTCOME, expect, leave, meet
@@ -38,6 +39,8 @@ USER = np.dtype(
         ("older", "i4"),
         ("waiting_head", "i4"),  # closings of the user that wait, in order of time
         ("waiting_tail", "i4"),
+        ("remembered_head", "i4"),  # rows of the user that have left and may be corrected, linked by `later`
+        ("remembered_tail", "i4"),
         ("spare", "i4"),
     ]
 )
@@ -84,16 +87,32 @@ def _link(users: Any, book: Any, s: Any) -> None:
 @nb.njit(cache=True, nogil=True)
 def _send(state: Any, keys: Any, closings: Any) -> None:
     """The closing that was just written leaves."""
-    book, joining = state[2], state[4]
-    known, counts, limits = joining[0], joining[1], joining[4]
+    users, book, joining, memory = state[1], state[2], state[4], state[5]
+    known, counts, (window_ms, early_ms, _hurry, corrects) = joining[0], joining[1], joining[4]
     closing = closings[book[0].num_closings]
     book[0].num_closings += 1
     book[0].num_samples -= closing.size
     if counts[0].num_known > 0:
         r = closing.head
         for _ in range(closing.size):
-            leave(known, keys, r, keys[r].time + limits[0] + limits[1])
+            times_out_ms = keys[r].time + window_ms + early_ms
+            if corrects and keys[r].kind == IMPRESSION and times_out_ms > closing.ready_ms - closing.cut:
+                remember(memory, users, keys, closing.slot, r, closing.session_id)
+            else:
+                leave(known, keys, r, times_out_ms)
             r = keys[r].next
+
+
+@nb.njit(cache=True, nogil=True)
+def _forget(state: Any, keys: Any) -> None:
+    """The remembered row that was shown first can be corrected no more."""
+    index, users, joining, memory = state[0], state[1], state[4], state[5]
+    r = pop_first(memory)
+    s = index[probe(index, keys[r].user)].slot
+    users[s].remembered_head = keys[r].later
+    if keys[r].later == NONE:
+        users[s].remembered_tail = NONE
+    leave(joining[0], keys, r, MIN_MS)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -112,7 +131,8 @@ def _close(state: Any, keys: Any, s: Any, close_ms: Any, cut: Any, now_ms: Any, 
     closing.head, closing.size = user.head, user.size
     user.size = 0
     _unlink(users, book, s)
-    if closing.ready_ms <= now_ms:
+    # A cap cuts before the outcomes of that very moment have acted: what is ripe just then waits for them.
+    if closing.ready_ms <= now_ms and ripe_ms <= now_ms - cut:
         _send(state, keys, closings)
     else:
         wait(room, users, keys, closing)
@@ -120,8 +140,8 @@ def _close(state: Any, keys: Any, s: Any, close_ms: Any, cut: Any, now_ms: Any, 
 
 @nb.njit(cache=True, nogil=True)
 def _pass(state: Any, keys: Any, now_ms: Any, gap_ms: Any, closings: Any) -> None:
-    """Event time reaches `now_ms`: close what is over, send what is ready."""
-    users, book, room = state[1], state[2], state[3]
+    """Event time reaches `now_ms`: close what is over, send what is ready, forget what cannot change any more."""
+    users, book, room, limits, memory = state[1], state[2], state[3], state[4][4], state[5]
     while book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= now_ms:
         s = book[0].oldest
         _close(state, keys, s, users[s].last_ms + gap_ms, 0, now_ms, closings)
@@ -132,6 +152,20 @@ def _pass(state: Any, keys: Any, now_ms: Any, gap_ms: Any, closings: Any) -> Non
             take_out(room, users, place)
             _send(state, keys, closings)
             place = first_ready(room)
+    while first_ms(memory) + limits[0] + limits[1] <= now_ms:
+        _forget(state, keys)
+
+
+@nb.njit(cache=True, nogil=True)
+def _make_way(state: Any, keys: Any, t: Any, max_held: Any, closings: Any) -> None:
+    """Too many samples are held: those that have left already are forgotten first."""
+    book, memory = state[2], state[5]
+    while book[0].num_samples + num_remembered(memory) > max_held:
+        if num_remembered(memory) > 0:
+            _forget(state, keys)
+            note_capped(memory)
+        else:
+            _evict(state, keys, t, closings)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -163,6 +197,7 @@ def slot_of(state: Any, chains: Any, user: Any) -> Any:
         new = users[slot]
         new.user, new.last_ms, new.size = user, MIN_MS, 0
         new.waiting_head = new.waiting_tail = NONE
+        new.remembered_head = new.remembered_tail = NONE
         history.start(chains, slot)
     return index[at].slot
 
@@ -210,7 +245,7 @@ def _see(s: Any, rows: Any, r: Any, lore: Any) -> None:
 @nb.njit(cache=True, nogil=True)
 def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms: Any, closings: Any) -> None:
     """Outcomes whose time, moved on by `early_ms`, is before `before_ms` act, each at its own moment."""
-    book, room, joining = state[2], state[3], state[4]
+    book, room, joining, memory = state[2], state[3], state[4], state[5]
     keys, items, labels_RT = rows[0], rows[1], rows[2]
     chains, early_ms = lore[3], joining[4][1]
     while book[0].num_acted < book[0].num_pending and keys[pending[book[0].num_acted]].time + early_ms < before_ms:
@@ -218,7 +253,7 @@ def _act(state: Any, rows: Any, lore: Any, pending: Any, before_ms: Any, gap_ms:
         book[0].num_acted += 1
         now_ms = keys[o].time + early_ms
         _pass(state, keys, now_ms, gap_ms, closings)
-        item, found = meet(joining, keys, labels_RT, o, room)
+        item, found = meet(joining, keys, labels_RT, o, room, memory)
         if items[o] != NO_ID:
             item, found = items[o], True
         if found:
@@ -231,10 +266,10 @@ def advance(
 ) -> None:
     """Take in released rows in order, then let event time reach the watermark; what leaves is in `closings`."""
     keys, items = rows[0], rows[1]
-    index, users, book, queue, joining = state[0], state[1], state[2], state[3][3], state[4]
+    index, users, book, queue, joining, memory = state[0], state[1], state[2], state[3][3], state[4], state[5]
     gap_ms, max_samples, max_age_ms, max_held = limits
     chains = lore[3]
-    window_ms, early_ms = joining[4][0], joining[4][1]
+    window_ms, early_ms, _hurry, corrects = joining[4]
     for r in released:
         t = keys[r].time
         if keys[r].kind == OUTCOME:
@@ -244,7 +279,11 @@ def advance(
         # Calls that would do nothing are not made: a call with tuples of arrays costs as much as a row.
         if book[0].num_acted < book[0].num_pending:
             _act(state, rows, lore, pending, t, gap_ms, closings)
-        if queue[0].num_waiting > 0 or (book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= t):
+        if (
+            queue[0].num_waiting > 0
+            or (book[0].oldest != NONE and users[book[0].oldest].last_ms + gap_ms <= t)
+            or first_ms(memory) + window_ms + early_ms <= t
+        ):
             _pass(state, keys, t, gap_ms, closings)
         at = probe(index, keys[r].user)
         s = index[at].slot if index[at].used else slot_of(state, chains, keys[r].user)
@@ -252,12 +291,13 @@ def advance(
             _close(state, keys, s, t + 1, 1, t + 1, closings)
         keys[r].ripe_ms = t
         if keys[r].kind == IMPRESSION:
-            keys[r].ripe_ms = t + window_ms + early_ms
+            if not corrects:
+                keys[r].ripe_ms = t + window_ms + early_ms
             expect(joining[0], joining[1], keys, items, r)
         _see(s, rows, r, lore)
         _join(users, book, keys, s, r, gap_ms)
-        if book[0].num_samples > max_held:
-            _evict(state, keys, t, closings)
+        if book[0].num_samples + num_remembered(memory) > max_held:
+            _make_way(state, keys, t, max_held, closings)
     _act(state, rows, lore, pending, watermark_ms, gap_ms, closings)
     _pass(state, keys, watermark_ms, gap_ms, closings)
 
@@ -331,6 +371,7 @@ def erase(erased: Any, state: Any, lore: Any) -> None:
             take_out(room, users, users[s].waiting_head)
         num_free[0] = history.forget(entries, free, num_free[0], chains, s)
         users[s].last_ms = MIN_MS
+        users[s].remembered_head = users[s].remembered_tail = NONE
 
 
 @nb.njit(cache=True, nogil=True)

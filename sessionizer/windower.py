@@ -12,7 +12,9 @@ The rules, in order of (event time, event id):
    none waits, the open one longest silent leaves as a part. ready_ms = event time + 1 likewise.
 5. When samples have waited long enough by the wall clock (`batch.fresh = "parts"`), the ripe ones of open and waiting
    sessions leave as parts, in order.
-6. An outcome opens and prolongs no session. It acts when event time has passed it by `early_ms`: on the labels of its
+6. Under `correct` sessions leave without waiting for labels (ready_ms = close_ms); what leaves before its window is
+   over is remembered (`corrections`). Remembered samples count as held for rule 4, and go first.
+7. An outcome opens and prolongs no session. It acts when event time has passed it by `early_ms`: on the labels of its
    impression, and by its item on the histories that hold what was positive.
 
 Open sessions form a list in order of their last sample, so rules 1 and 4 look at its head only.
@@ -28,6 +30,7 @@ import numpy.typing as npt
 from sessionizer import history, residents, sessions
 from sessionizer.arrivals import MAX_MS, MIN_MS
 from sessionizer.config import SessionConfig
+from sessionizer.corrections import REMEMBERED, Memory
 from sessionizer.growing import grown
 from sessionizer.hash_table import MIN_SIZE, Table, rebuild
 from sessionizer.history import CHAIN, NONE, Histories
@@ -44,11 +47,12 @@ I32 = npt.NDArray[np.int32]
 class Windower:
     """Users and sessions of one partition."""
 
-    def __init__(self, config: SessionConfig, histories: Histories, joins: Joins) -> None:
+    def __init__(self, config: SessionConfig, histories: Histories, joins: Joins, memory: Memory) -> None:
         self._config = config
         self._histories = histories
         self._joins = joins
         self._waiting = Waiting()
+        self.memory = memory
         self._index: Table = np.zeros(MIN_SIZE, INDEX)
         self._users = np.zeros(MIN_SIZE, USER)
         self._chains = np.zeros((MIN_SIZE, len(histories.last)), CHAIN)
@@ -85,7 +89,7 @@ class Windower:
         sessions.advance(
             released,
             (rows.keys, rows.items, rows.labels, rows.enters, rows.ends, rows.tips),
-            self._state,
+            self._state_with(rows),
             self._lore,
             self._pending,
             (c.gap_ms, c.max_samples, c.max_age_ms, c.max_held_samples),
@@ -104,8 +108,9 @@ class Windower:
         No result depends on when polls end, as long as this is called after the same event.
         """
         self._waiting.make_room(0, self.num_waiting_sessions)
+        self.memory.make_room(self.num_samples, 0)
         closings = self._room_for_closings(0)
-        sessions.send_ripe(rows.keys, self._state, watermark_ms, closings)
+        sessions.send_ripe(rows.keys, self._state_with(rows), watermark_ms, closings)
         return self._in_packing_order(closings)
 
     def _room_for_closings(self, more: int) -> npt.NDArray[np.void]:
@@ -130,10 +135,26 @@ class Windower:
         sessions.walk(closings["head"], closings["size"], rows.keys, found)
         return found
 
-    def release(self, closings: npt.NDArray[np.void], rows: Rows) -> None:
-        """The histories of these closings have been read: stop holding on to their entries."""
+    def release(self, closings: npt.NDArray[np.void], leaving: I32, rows: Rows) -> I32:
+        """The histories of these closings have been read: stop holding on to their entries.
+
+        `leaving` are their rows. Returns the rows that nothing is expected of any more: those that may be corrected
+        stay, and those that may be corrected no longer go now.
+        """
+        forgotten = self.memory.take_forgotten()
+        if not len(closings) and not len(forgotten):
+            return leaving
+        slots = np.empty(len(forgotten), np.int32)
+        if len(forgotten):
+            residents.find(self._index, rows.keys["user"][forgotten], slots)
+        slots = np.concatenate([closings["slot"], slots])
         waiting_heads = self._waiting.table["head"]
-        history.repin(self._chains, self._users, self._histories.last, closings["slot"], rows.ends, waiting_heads)
+        history.repin(self._chains, self._users, self._histories.last, slots, rows.ends, waiting_heads)
+        if not self.memory.corrects:
+            return leaving
+        # A row may have left and been forgotten in one call.
+        done = np.unique(np.concatenate([leaving, forgotten]))
+        return np.asarray(done[rows.keys["slot"][done] != REMEMBERED])
 
     def erase(self, users: I64, marked: npt.NDArray[np.bool_]) -> None:
         """Forget all that is known of these users; `marked` tells which rows are theirs."""
@@ -141,11 +162,15 @@ class Windower:
         self._pending = self._pending[~marked[self._pending]]
         self._book["num_pending"] = len(self._pending)
         self._joins.erase(users)
+        self.memory.erase(marked)
 
     @property
     def _state(self) -> tuple[Any, ...]:
         room, joining = self._waiting.arrays_of_kernels, self._joins.arrays_of_kernels
         return self._index, self._users, self._book, room, joining
+
+    def _state_with(self, rows: Rows) -> tuple[Any, ...]:
+        return *self._state, self.memory.arrays_of_kernels(rows.sessions, rows.so_far)
 
     @property
     def _lore(self) -> tuple[Any, ...]:
@@ -157,6 +182,7 @@ class Windower:
         self._histories.make_room(n + num_pending)
         self._joins.make_room(n, self._passed_ms)
         self._waiting.make_room(self.num_open_sessions + n, n + num_pending)
+        self.memory.make_room(self.num_samples + n, n + num_pending)
         self._pending = np.concatenate([self._pending, np.empty(n, np.int32)])
         self._make_room_for_users(n + num_pending)
 
@@ -262,12 +288,13 @@ class Windower:
         n = self.num_users
         own = {"users": self._users[:n], "chains": self._chains[:n], "book": self._book, "pending": self._pending}
         waiting = {f"waiting_{name}": array for name, array in self._waiting.arrays().items()}
-        return own | waiting
+        return own | waiting | {f"memory_{name}": array for name, array in self.memory.arrays().items()}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """State from a cut."""
         self._pending = arrays["pending"]
         self._waiting.restore({name: arrays[f"waiting_{name}"] for name in ("table", "free")})
+        self.memory.restore({name: arrays[f"memory_{name}"] for name in ("heap", "book")})
         self._restore_users(arrays)
 
     def _restore_users(self, arrays: dict[str, npt.NDArray[Any]]) -> None:

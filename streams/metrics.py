@@ -20,7 +20,10 @@ Name = Literal[
     "recd_samples_left_out_total",
     "recd_open_sessions",
     "recd_waiting_sessions",
+    "recd_corrections_total",
+    "recd_forgotten_samples_total",
     "recd_held_samples",
+    "recd_remembered_samples",
     "recd_watermark_ms",
     "recd_batches_total",
     "recd_samples_total",
@@ -86,9 +89,21 @@ METRICS: Final[dict[Name, Metric]] = {
     ),
     "recd_open_sessions": Metric("gauge", "sessions", "Sessions that may still grow", ("partition",)),
     "recd_held_samples": Metric("gauge", "samples", "Samples read but not yet in an emitted batch", ("partition",)),
+    "recd_remembered_samples": Metric(
+        "gauge", "samples", "Samples that have left and may be corrected (join.policy = correct)", ("partition",)
+    ),
+    "recd_corrections_total": Metric("counter", "samples", "Corrections in emitted mini-batches", ("partition",)),
+    "recd_forgotten_samples_total": Metric(
+        "counter",
+        "samples",
+        "Samples that session.max_held_samples made impossible to correct before their window was over",
+        ("partition",),
+    ),
     "recd_watermark_ms": Metric("gauge", "ms", "Event time up to which a partition is complete", ("partition",)),
     "recd_batches_total": Metric("counter", "batches", "Mini-batches emitted", ("partition",)),
-    "recd_samples_total": Metric("counter", "samples", "Samples in emitted mini-batches", ("partition",)),
+    "recd_samples_total": Metric(
+        "counter", "samples", "Samples in emitted mini-batches, corrections left out", ("partition",)
+    ),
     "recd_sessions_total": Metric("counter", "sessions", "Sessions emitted, whole or as a part", ("partition", "cut")),
     "recd_wire_bytes_total": Metric("counter", "bytes", "Size of emitted mini-batches", ("partition",)),
     "recd_dedup_factor": Metric("gauge", "ratio", "Values before / after deduplication, last batch", ("group",)),

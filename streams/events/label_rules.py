@@ -70,6 +70,14 @@ def combine_codes(labels: Sequence[Label]) -> npt.NDArray[np.int8]:
     return np.array([code[label.combine] for label in labels], np.int8)
 
 
+def positive_from(labels: Sequence[Label]) -> tuple[F32, npt.NDArray[np.bool_]]:
+    """[T] and [T]: what must be said of each label at least for it to be 1, and whether it must be more than that."""
+    by_size = [label.combine in {"max", "sum"} for label in labels]
+    least = [label.threshold if its else 0.5 for label, its in zip(labels, by_size, strict=True)]
+    strictly = [its and label.rule == "gt" for label, its in zip(labels, by_size, strict=True)]
+    return np.array(least, np.float32), np.array(strictly, np.bool_)
+
+
 def settled_at(labels: Sequence[Label]) -> F32:
     """[T], what must be said of each label at least for it to be 1 whatever else is said; infinite where nothing is."""
     return np.array([_settled_at(label) for label in labels], np.float32)

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from streams import wire
 from streams.events.ids import event_id
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
+from streams.minibatch import MiniBatch
+from streams.stage import Stage
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -74,12 +77,12 @@ def log(views: int, seed: int) -> tuple[list[dict[str, object]], dict[int, list[
     return events, truth
 
 
-def labels_of(kafka: str) -> dict[int, list[float]]:
-    """Event id to labels, of every sample in the topic."""
+def batches_of(kafka: str, topic: str) -> list[MiniBatch]:
+    """Every mini-batch of the topic."""
     consumer = client.consumer(KafkaConfig(bootstrap=kafka), group="outcomes-test", partition_eof=True)
-    found: dict[int, list[float]] = {}
+    found: list[MiniBatch] = []
     try:
-        consumer.assign([TopicPartition("outcomes-batches", p, 0) for p in range(2)])
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(2)])
         ended = 0
         while ended < 2:
             message = consumer.poll(10)
@@ -88,12 +91,25 @@ def labels_of(kafka: str) -> dict[int, list[float]]:
             if message.error() is not None:
                 ended += 1
             elif value is not None and len(value):
-                batch = wire.decode(value)
-                rows = dict(zip(batch.lineage.event_id.tolist(), batch.labels.tolist(), strict=True))
-                assert not rows.keys() & found.keys(), "a sample came twice"
-                found |= rows
+                found.append(wire.decode(value))
     finally:
         consumer.close()
+    return found
+
+
+def labels_of(batches: list[MiniBatch]) -> dict[int, list[float]]:
+    """Event id to labels, of every sample; corrections raise the labels of the sample that they follow."""
+    found: dict[int, list[float]] = {}
+    for batch in batches:
+        rows = zip(batch.lineage.event_id.tolist(), batch.stages.tolist(), batch.labels.tolist(), strict=True)
+        for event, stage, labels in rows:
+            if stage != Stage.CORRECTION:
+                assert event not in found, "a sample came twice"
+                found[event] = labels
+                continue
+            turned = [k for k, label in enumerate(labels) if label == 1]
+            assert all(found[event][k] == 0 for k in turned), "a label turned twice"
+            found[event] = [1.0 if k in turned else label for k, label in enumerate(found[event])]
     return found
 
 
@@ -112,6 +128,36 @@ def test_the_guide_s_configuration_gives_every_impression_the_labels_of_its_outc
     outcomes = len(events) - len(truth)
     assert (account["impressions"], account["outcomes"], account["emitted"]) == (len(truth), outcomes, len(truth))
     assert account["joined"] + account["missed"] == outcomes
-    assert labels_of(kafka) == truth
+    assert labels_of(batches_of(kafka, "outcomes-batches")) == truth
     trained = recd("trainer", "--exit-at-end", "-c", str(config))
     assert trained["samples"] == len(truth)
+
+
+CORRECTING = """
+policy = "correct"
+[session]
+gap_ms = 60_000
+"""
+"""Behind the guide's last table, which is `join`."""
+
+
+def test_corrections_arrive_at_the_labels_of_waiting_and_are_trained_apart(kafka: str, tmp_path: Path) -> None:
+    guide = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)[0]
+    config = tmp_path / "recd.toml"
+    where = f'[kafka]\nbootstrap = "{kafka}"\n[checkpoint]\ndirectory = "{tmp_path / "model"}"\n'
+    config.write_text(guide + CORRECTING + NAMES.replace("outcomes", "corrections") + where)
+    events, truth = log(2_000, seed=12)
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    recd("ingest", str(tmp_path / "log.jsonl"), "--end", "-c", str(config))
+    account = recd("sessionizer", "--exit-at-end", "-c", str(config))["account"]
+    assert (account["emitted"], account["forgotten"]) == (len(truth), 0)
+    batches = batches_of(kafka, "corrections-batches")
+    stages = Counter(stage for batch in batches for stage in batch.stages.tolist())
+    assert stages[Stage.PROVISIONAL] > 0
+    assert stages[Stage.CORRECTION] == account["corrected"] > 100
+    assert labels_of(batches) == truth
+    identities = [(batch.partition, identity) for batch in batches for identity in batch.identities()]
+    assert len(set(identities)) == len(identities)
+    trained = recd("trainer", "--exit-at-end", "-c", str(config))
+    assert (trained["samples"], trained["lineage_corrected"]) == (len(truth), account["corrected"])
+    assert trained["metrics"]["clicked"]["lifetime"]["samples"] == len(truth)

@@ -16,6 +16,7 @@ from streams.events.event import EventBatch
 from streams.events.ids import NO_ID
 from streams.events.schema import EventKind, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
 from streams.minibatch import MiniBatch
+from streams.stage import Stage
 from tests.sessionizer.oracle import Ev
 
 LAST = 3
@@ -76,21 +77,58 @@ def batches_of(effects: Sequence[Effect]) -> list[MiniBatch]:
 
 
 def labels_of(batches: Sequence[MiniBatch]) -> dict[int, list[float]]:
-    """Offset to labels."""
+    """Offset to labels, corrections left out."""
     rows = [
-        pair for batch in batches for pair in zip(batch.lineage.offset.tolist(), batch.labels.tolist(), strict=True)
+        (offset, labels)
+        for batch in batches
+        for offset, labels, stage in zip(batch.lineage.offset, batch.labels, batch.stages, strict=True)
+        if stage != Stage.CORRECTION
     ]
+    rows = [(int(offset), labels.tolist()) for offset, labels in rows]
     assert len(rows) == len(dict(rows)), "a sample came twice"
     return dict(rows)
+
+
+def stages_of(batches: Sequence[MiniBatch]) -> dict[int, int]:
+    """Offset to the stage in which the sample left."""
+    return {
+        offset: stage
+        for batch in batches
+        for offset, stage in zip(batch.lineage.offset.tolist(), batch.stages.tolist(), strict=True)
+        if stage != Stage.CORRECTION
+    }
+
+
+def corrections_of(batches: Sequence[MiniBatch]) -> list[tuple[int, tuple[int, ...]]]:
+    """Offset and turned labels of every correction; none of them comes before its sample."""
+    found: list[tuple[int, tuple[int, ...]]] = []
+    left: set[int] = set()
+    for batch in batches:
+        assert np.all(np.isnan(batch.labels) | (batch.labels == 1) | (batch.stages != Stage.CORRECTION)[:, None])
+        for offset, _, stage, turned in batch.identities():
+            if stage != Stage.CORRECTION:
+                left.add(offset)
+                continue
+            assert turned, "a correction says something"
+            assert offset in left, "a correction came before its sample"
+            found.append((offset, turned))
+    return sorted(found)
 
 
 def histories_of(batches: Sequence[MiniBatch]) -> dict[int, list[int]]:
     """Offset to liked items."""
     found: dict[int, list[int]] = {}
+    corrected: list[tuple[int, list[int]]] = []
     for batch in batches:
         (group,) = [group for group in batch.groups if group.group == "history"]
         rows = group.expand()["liked_items"].to_lists()
-        found |= dict(zip(batch.lineage.offset.tolist(), rows, strict=True))
+        for offset, stage, row in zip(batch.lineage.offset.tolist(), batch.stages.tolist(), rows, strict=True):
+            if stage == Stage.CORRECTION:
+                corrected.append((offset, row))
+            else:
+                found[offset] = row
+    for offset, row in corrected:
+        assert row == found[offset], "a correction has another history than its sample"
     return found
 
 

@@ -7,10 +7,20 @@ held samples, which is the one thing that depends on an order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sessionizer.config import JoinConfig, SessionConfig
 from streams.events.schema import EventKind
-from tests.sessionizer.oracle import Ev, Truth, accept, pack, sessions
+from streams.stage import Stage
+from tests.sessionizer.oracle import Ev, Part, Truth, accept, pack, sessions
+
+
+class Correction(NamedTuple):
+    """A copy of a sample, for the labels that turned at one moment."""
+
+    ready_ms: int
+    sample: int
+    turned: tuple[int, ...]
 
 
 @dataclass
@@ -20,6 +30,10 @@ class Joined:
     batches: list[list[int]] = field(default_factory=list)
     labels: dict[int, list[float]] = field(default_factory=dict)
     history: dict[int, list[int]] = field(default_factory=dict)
+    stages: dict[int, Stage] = field(default_factory=dict)
+    """How each sample leaves."""
+    corrections: list[Correction] = field(default_factory=list)
+    """In no order that matters."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("joined", "settled", "missed", "orphans"), 0))
 
 
@@ -61,15 +75,85 @@ def joined_of(
     }
     hurry = joins.policy == "wait-positive" and watch is None  # A sum can always grow, so it is never settled early.
     ripe = {s: ripe_ms(events, s, said[s], joins, hurry=hurry) for s in samples}
+    if joins.policy == "correct":
+        ripe = {s: events[s].time for s in samples}
     ready = {s: max(part.close_ms, *(ripe[o] for o in part.offsets)) for part in parts for s in part.offsets}
+    known = {s: ready[s] - part.cut for part in parts for s in part.offsets}
     for s in samples:
-        truth.labels[s] = labels_of(events, s, said[s], watch)
+        truth.stages[s] = stage_of(events, s, known[s], joins)
+        told = [o for o in said[s] if truth.stages[s] == Stage.SETTLED or events[o].time + joins.early_ms < known[s]]
+        truth.labels[s] = labels_of(events, s, told, watch)
+        truth.corrections += corrections_of(events, s, told, said[s], joins, watch)
         truth.history[s] = history_of(events, s, samples, met, joins)[-last:]
     for o in outcomes:
         truth.counts[what_became_of(events, o, met[o], ready, joins)] += 1
-    parts.sort(key=lambda p: (ready[p.offsets[0]], p.user, events[p.offsets[0]].time, events[p.offsets[0]].id))
-    truth.batches = pack([part.offsets for part in parts], batch_samples)
+    truth.batches = pack(in_order(events, parts, ready, truth.corrections), batch_samples)
     return truth
+
+
+def in_order(
+    events: list[Ev], parts: list[Part], ready: dict[int, int], corrections: list[Correction]
+) -> list[list[int]]:
+    """Offsets of what leaves together: parts, and corrections of one session that are ready at once."""
+    session_of = {
+        s: (user, number)
+        for user in {part.user for part in parts}
+        for number, offsets in enumerate(whole_sessions(events, [part for part in parts if part.user == user]))
+        for s in offsets
+    }
+
+    def place(ready_ms: int, s: int, kind: int) -> tuple[int, ...]:
+        return ready_ms, events[s].user, events[s].time, events[s].id, kind
+
+    leaving = [(place(ready[part.offsets[0]], part.offsets[0], 0), part.offsets) for part in parts]
+    leaving += [(place(each.ready_ms, each.sample, 1), [each.sample]) for each in corrections]
+    found: list[list[int]] = []
+    before: tuple[int, tuple[int, int]] | None = None
+    for (ready_ms, *_, kind), offsets in sorted(leaving):
+        its = (ready_ms, session_of[offsets[0]]) if kind else None
+        if its is not None and its == before:
+            found[-1] += offsets
+        else:
+            found.append(list(offsets))
+        before = its
+    return found
+
+
+def whole_sessions(events: list[Ev], parts: list[Part]) -> list[list[int]]:
+    """The sessions of a user's parts: a part goes on where the one before it was cut off."""
+    found: list[list[int]] = []
+    goes_on = False
+    for part in sorted(parts, key=lambda part: (events[part.offsets[0]].time, events[part.offsets[0]].id)):
+        if goes_on:
+            found[-1] += part.offsets
+        else:
+            found.append(list(part.offsets))
+        goes_on = part.cut
+    return found
+
+
+def stage_of(events: list[Ev], s: int, known_ms: int, joins: JoinConfig) -> Stage:
+    """Of a sample that leaves with what was known at some time: whether its window was over then."""
+    if joins.policy != "correct" or events[s].kind == EventKind.LABELLED:
+        return Stage.SETTLED
+    return Stage.SETTLED if events[s].time + joins.window_ms + joins.early_ms <= known_ms else Stage.PROVISIONAL
+
+
+def corrections_of(
+    events: list[Ev], s: int, told: list[int], said: list[int], joins: JoinConfig, watch: int | None
+) -> list[Correction]:
+    """One for each moment after it left at which a label turned for the first time."""
+    found: dict[int, tuple[int, ...]] = {}
+    so_far, positive = list(told), labels_of(events, s, told, watch)
+    for o in said[len(told) :]:
+        so_far.append(o)
+        labels = labels_of(events, s, so_far, watch)
+        turned = tuple(k for k, label in enumerate(labels) if label and not positive[k])
+        positive = [max(pair) for pair in zip(labels, positive, strict=True)]
+        if turned:
+            ready_ms = events[o].time + joins.early_ms + 1
+            found[ready_ms] = (*found.get(ready_ms, ()), *turned)
+    return [Correction(ready_ms, s, tuple(sorted(turned))) for ready_ms, turned in found.items()]
 
 
 def impression_of(events: list[Ev], outcome: Ev, samples: list[int], joins: JoinConfig) -> int | None:
@@ -118,4 +202,6 @@ def what_became_of(events: list[Ev], o: int, met: int | None, ready: dict[int, i
         return "orphans"
     if events[o].time - events[met].time >= joins.window_ms:
         return "missed"
+    if joins.policy == "correct":
+        return "joined"
     return "settled" if ready[met] <= events[o].time + joins.early_ms else "joined"

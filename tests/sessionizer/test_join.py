@@ -22,10 +22,12 @@ from tests.sessionizer.events import (
     batches_of,
     columns,
     configs,
+    corrections_of,
     histories_of,
     labels_of,
     offsets_of,
     run,
+    stages_of,
 )
 from tests.sessionizer.join_oracle import joined
 from tests.sessionizer.oracle import Ev
@@ -39,7 +41,7 @@ polls = st.lists(st.integers(1, 59), max_size=8)
 all_joins = st.builds(
     JoinConfig,
     window_ms=st.integers(8, 40),
-    policy=st.sampled_from(["wait", "wait-positive"]),
+    policy=st.sampled_from(["wait", "wait-positive", "correct"]),
     early_ms=st.integers(0, 8),
 )
 
@@ -83,10 +85,13 @@ def test_labels_readiness_and_histories_are_those_of_the_oracle(
     core = core_of(config, joins, schema, batch_samples)
     batches = batches_of(run(core, events, cuts, schema))
     assert labels_of(batches) == truth.labels
+    assert stages_of(batches) == truth.stages
+    assert corrections_of(batches) == sorted((each.sample, each.turned) for each in truth.corrections)
     assert offsets_of(batches) == truth.batches
     assert histories_of(batches) == truth.history
     assert counts_of(core) == truth.counts
-    assert core.held == 0
+    assert (core.held, core.num_remembered) == (0, 0)
+    assert core.account.corrected == len(truth.corrections)
 
 
 @given(streams(), configs, all_joins, polls)

@@ -18,7 +18,17 @@ from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.schema import EventKind
 from streams.inputs import Input, Position
-from tests.sessionizer.events import LAST, SCHEMA, batches_of, columns, histories_of, labels_of, offsets_of
+from tests.sessionizer.events import (
+    LAST,
+    SCHEMA,
+    batches_of,
+    columns,
+    corrections_of,
+    histories_of,
+    labels_of,
+    offsets_of,
+    stages_of,
+)
 from tests.sessionizer.join_oracle import joined_of_two
 from tests.sessionizer.oracle import Ev
 
@@ -28,7 +38,7 @@ INTERACTIONS, OUTCOMES = Input.INTERACTIONS, Input.OUTCOMES
 joins_of_any_kind = st.builds(
     JoinConfig,
     window_ms=st.integers(8, 40),
-    policy=st.sampled_from(["wait", "wait-positive"]),
+    policy=st.sampled_from(["wait", "wait-positive", "correct"]),
     early_ms=st.integers(0, 8),
 )
 
@@ -166,6 +176,8 @@ def test_however_the_inputs_are_interleaved_what_comes_out_is_what_the_oracle_sa
     core = new_core(config, joins, BatchConfig(samples=batch_samples))
     batches = batches_of(run(core, inputs, [], plan))
     assert labels_of(batches) == truth.labels
+    assert stages_of(batches) == truth.stages
+    assert corrections_of(batches) == sorted((each.sample, each.turned) for each in truth.corrections)
     assert offsets_of(batches) == truth.batches
     assert histories_of(batches) == truth.history
     assert counts_of(core) == truth.counts

@@ -85,6 +85,24 @@ def test_a_correction_is_not_scored_and_a_kept_negative_stands_for_those_left_ou
     np.testing.assert_array_equal(stands_for_B1.numpy()[:, 0], np.where(negative, 4.0, 1.0))
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+@pytest.mark.parametrize("known", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("chance", [0.02, 0.4])
+def test_at_the_true_chance_nothing_pulls_in_either_direction(chance: float, known: float, rate: float) -> None:
+    """`known`: share of the positives that are known when their sample leaves; `rate`: of negatives that are kept."""
+    kinds = [
+        (Stage.PROVISIONAL, 1.0, chance * known),
+        (Stage.CORRECTION, 1.0, chance * (1 - known)),
+        (Stage.PROVISIONAL, 0.0, (1 - chance * known) * rate),
+    ]
+    stage, label, mass = (torch.tensor(column, dtype=torch.float64)[:, None] for column in zip(*kinds, strict=True))
+    labelling = Labelling(stage, torch.full((3, 1), -float(np.log(rate)), dtype=torch.float64))
+    logit = torch.tensor(np.log(chance / (1 - chance)), requires_grad=True)
+    loss = (labelling.loss_BT(logit.expand(3, 1), label) * mass).sum()
+    (gradient,) = torch.autograd.grad(loss, logit)
+    assert float(gradient) == pytest.approx(0.0, abs=1e-15)
+
+
 SCHEMA = EventSchema(
     roles=Roles(event_id=("id",), user="user", item="item", time="ts"),
     labels=(Label(name="clicked", field="clicked"),),
