@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from infra.config_errors import located, readable
 from infra.config_layers import from_environment, from_file, from_flags, lay
 from infra.metrics import MetricsConfig
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
@@ -73,6 +73,8 @@ class Config:
     """How impressions get their labels from outcomes in messages of their own."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     """How sessions are packed into mini-batches."""
+    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
+    """Where what is remembered of users is kept."""
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     """The sessionizer's process."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

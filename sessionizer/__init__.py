@@ -26,6 +26,7 @@ cut            snapshots of a core as bytes
 compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
 progress       what a partition has made visible, as bytes
+profile_copy   the working copy of profiles: believed, read, written, repaired
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics
 partition      one partition from its recovery to its last cut
@@ -34,6 +35,7 @@ Shell:
 fetched        records as the client's parser leaves them
 faust_seam     whole fetched batches out of Faust: the only file that knows its private names
 emit           outlets on Kafka, with and without transactions
+changelog      the truth about profiles on Kafka, read back
 recovery       the journal on Kafka: progress, cuts and marks read back
 job            the process: partitions in threads of their own behind the Faust worker
 """

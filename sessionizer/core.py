@@ -10,6 +10,7 @@ history?) → packer (which batch?).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import msgspec
@@ -31,7 +32,8 @@ from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
 from sessionizer.sampling import is_kept
 from sessionizer.windower import Windower
-from state.profiles import Profiles
+from state.profiles import decode, encode, histories_fingerprint
+from state.store import Missing
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
 from streams.events.event import EventBatch
@@ -63,6 +65,7 @@ class PartitionCore:
         self.epoch = 0
         self.fingerprint = fingerprint(schema, sessions, batches, joins, with_outcomes=with_outcomes)
         self._schema = schema
+        self._lore = histories_fingerprint(schema.histories)
         self._sampling = joins
         self._fresh_parts = batches.fresh == "parts"
         self._rows = Rows(schema, corrects=joins.policy == "correct")
@@ -105,13 +108,16 @@ class PartitionCore:
             return np.zeros(0, np.int64)
         return self._windower.unknown(np.unique(events.user))
 
-    def load(self, profiles: Profiles) -> None:
-        """Take in what is remembered of unknown users."""
-        self._windower.settle(profiles)
+    def load_profiles(self, users: npt.NDArray[np.int64], values: Sequence[bytes | Missing]) -> None:
+        """Take in unknown users with their profiles as bytes; a missing one is that of a new user."""
+        self._windower.settle(decode(users, values, self._lore, len(self._schema.histories)))
 
-    def changed_profiles(self) -> Profiles:
-        """What is to be remembered of users for whom that has changed since the last call, which is before each cut."""
-        return self._windower.changed()
+    def changed_profiles(self) -> dict[int, bytes | None]:
+        """Profiles as bytes that have changed since the last call, which is before each cut; None: nothing is left."""
+        changed = self._windower.changed()
+        values = encode(changed, self._lore, self.partition)
+        told = zip(changed.user.tolist(), values, changed.empty.tolist(), strict=True)
+        return {user: None if empty else value for user, value, empty in told}
 
     def evict(self) -> None:
         """Let go of users beyond `max_users_in_memory`, once their changed profiles are in safety."""

@@ -8,13 +8,14 @@ Blocking throughout: an outlet lives in its partition's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from sessionizer.changelog import profile_key
 from sessionizer.outlet import CutPlace, FencedError
 from sessionizer.progress import Progress, chunk_key, progress_key, to_chunks
 from sessionizer.recovery import offset_of
@@ -27,6 +28,7 @@ from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.dead_letter import dead_letter
 from streams.kafka.end_record import end_record
+from streams.kafka.identity import topic_ids
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 
@@ -34,11 +36,17 @@ SEQUENCE, PARTITION, WATERMARK = "recd-sequence", "recd-partition", "recd-waterm
 """Headers of a mini-batch: what a reader may want to know without decoding it."""
 _TIMEOUT_MS: Final = 60_000
 """A transaction that Kafka does not finish in this time is given up, and the partition recovered."""
+_MISSING_MS: Final = 5_000
 _RETRIES: Final = 10
 _FENCED: Final = (
     KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own codes are spelt with an underscore)
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
+)
+_NO_TOPIC: Final = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  (as above)
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  (as above)
 )
 
 Headers = Sequence[tuple[str, bytes]]
@@ -58,7 +66,10 @@ class PlainOutlet:
         self._topics = topics
         self._chunk_bytes = config.cut_chunk_bytes
         self._last_mark = -1
+        self.topic_ids: dict[str, str] = {}
+        """What the progress says of the topics; known once the outlet is open."""
         self._failure: KafkaError | None = None
+        self._failed_topic = ""
         self.open_bytes = 0
 
     def send_batch(self, batch: MiniBatch) -> int:
@@ -97,6 +108,15 @@ class PlainOutlet:
         self._flush()
         return CutPlace(first_offset=min(first), chunks=len(chunks))
 
+    def send_profiles(self, values: Mapping[int, bytes | None]) -> int | None:
+        offsets: list[int] = []
+        for user, value in values.items():
+            self._send(self._topics.profiles, value, key=profile_key(user), delivered=offsets.append)
+        if not values:
+            return None
+        self._flush()
+        return max(offsets) + 1
+
     def commit(self, progress: Progress) -> int:
         # Without transactions order is all there is: progress is written after everything else has arrived.
         self._flush()
@@ -111,7 +131,7 @@ class PlainOutlet:
             self._ask(lambda: self._producer.flush(0))
 
     def _send_progress(self, progress: Progress) -> None:
-        named = msgspec.structs.replace(progress, source=self._topics.interactions)
+        named = msgspec.structs.replace(progress, source=self._topics.interactions, topic_ids=self.topic_ids)
         self._send(self._topics.cuts, named.encode(), key=progress_key(self._partition))
 
     def _committed(self) -> int:
@@ -130,6 +150,7 @@ class PlainOutlet:
     ) -> None:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is not None:
+                self._failed_topic = self._failed_topic or topic
                 self._failure = self._failure or error
             elif delivered is not None:
                 delivered(offset_of(message))
@@ -145,7 +166,7 @@ class PlainOutlet:
                 self._ask(lambda: self._producer.poll(0.1))
                 self._check()
             except KafkaException as error:
-                raise failure(self._cause(error.args[0]), self._partition) from error
+                raise failure(self._cause(error.args[0]), self._partition, topic) from error
             else:
                 self._ask(lambda: self._producer.poll(0))
                 return
@@ -158,7 +179,7 @@ class PlainOutlet:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise failure(self._cause(self._failure), self._partition)
+            raise failure(self._cause(self._failure), self._partition, self._failed_topic)
 
     def _ask(self, call: Callable[[], Answer]) -> Answer:
         """Call the client. Once it has failed for good it raises from any call, or breaks that call (SystemError)."""
@@ -241,6 +262,8 @@ def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config
     name = config.transactional_id(partition)
     settings: dict[str, object] = {
         "linger.ms": 5,
+        # The topics are made before a worker starts: one that is not there soon is missing.
+        "topic.metadata.propagation.max.ms": _MISSING_MS,
         "queue.buffering.max.kbytes": 2 * config.max_transaction_bytes // 1024,
     }
     if not kafka.plain:
@@ -254,13 +277,21 @@ def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config
         max_message_bytes=topics.max_message_bytes,
         extra=settings,
     )
-    return (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
+    outlet = (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
+    outlet.topic_ids = topic_ids(kafka, (topics.interactions, topics.minibatches))
+    return outlet
 
 
-def failure(error: KafkaError, partition: int) -> Exception:
-    """What a Kafka error means for the partition."""
+def failure(error: KafkaError, partition: int, topic: str = "") -> Exception:
+    """What a Kafka error means for the partition; `topic` is the one that was written to, where that is known."""
+    where = f"{topic}[{partition}]" if topic else f"partition {partition}"
     if error.code() in _FENCED or "fenced" in str(error).lower():
         return FencedError(f"another worker has taken over partition {partition}: {error.str()}")
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        return ConfigError(f"partition {partition}: {error.str()}; raise topics.max_message_bytes on the broker too")
-    return RetryableError(f"Kafka failed for partition {partition}: {error.str()}")
+        return ConfigError(
+            f"a record for {where} is too large for the broker: {error.str()}; give the topic max.message.bytes = "
+            "topics.max_message_bytes, and the broker's message.max.bytes too"
+        )
+    if error.code() in _NO_TOPIC:
+        return RetryableError(f"{where} does not exist, so nothing is processed until it does: {error.str()}")
+    return RetryableError(f"Kafka failed for {where}: {error.str()}")

@@ -7,7 +7,8 @@ offset: positions come from the handler, which has them from its cuts.
 What differs from a stock worker, and where:
     fetching    `_drain_messages` asks the handler which partitions may be fetched and hands over record lists; aiokafka
                 makes no object of its own for each record (`fetched`)
-    positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered
+    positions   `perform_seek` does nothing; the handler's `starts` name the offsets, once a partition has recovered;
+                an offset that is not in the topic is `lost`, and never replaced by the earliest or latest
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
                 superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
     consumer    `_create_worker_consumer` gives it our security settings, committed reads and an even assignment
@@ -34,7 +35,7 @@ import aiokafka
 import faust
 from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.app.base import BootStrategy
 from faust.transport.drivers import aiokafka as driver
@@ -79,6 +80,9 @@ class BulkHandler(Protocol):
     def finished(self) -> Mapping[int, int]:
         """Next offset to commit of each partition."""
 
+    def lost(self, partitions: set[int]) -> None:
+        """The records that these were to read next are not in the topic; nothing is handed over from elsewhere."""
+
     def commit_failed(self, error: Exception) -> None:
         """A commit for the observers failed."""
 
@@ -110,8 +114,10 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
             group_instance_id=config.instance,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
             enable_auto_commit=False,
-            # Only until the handler has named the position; nothing is handed over before.
-            auto_offset_reset="earliest",
+            # The handler names every position. One that is gone is told to it, never replaced by another.
+            auto_offset_reset="none",
+            # How long it takes at most until new partitions are noticed.
+            metadata_max_age_ms=3 * config.session_timeout_ms,
             isolation_level="read_uncommitted" if app.kafka.plain else "read_committed",
             max_poll_records=config.max_poll_records,
             max_partition_fetch_bytes=config.max_fetch_bytes,
@@ -171,7 +177,7 @@ class BulkConsumer(driver.Consumer):
                 if handler.done():
                     _bulk(self.app).request_stop()
                 if active:
-                    self._hand_over(await self._getmany(active, _POLL_S), active)
+                    self._hand_over(await self._fetch(active), active)
                     await asyncio.sleep(0)
                 else:
                     await asyncio.sleep(_PAUSED_S)
@@ -181,6 +187,13 @@ class BulkConsumer(driver.Consumer):
         except asyncio.CancelledError:
             if not self.app.should_stop:
                 raise
+
+    async def _fetch(self, active: set[Any]) -> Mapping[Any, Sequence[Message]]:
+        try:
+            return await self._getmany(active, _POLL_S)
+        except OffsetOutOfRangeError as error:
+            _bulk(self.app).handler.lost({tp.partition for tp in error.args[0]})
+            return {}
 
     def _hand_over(self, records: Mapping[Any, Sequence[Message]], active: set[Any]) -> None:
         handler: BulkHandler = _bulk(self.app).handler

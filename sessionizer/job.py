@@ -19,15 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
+from sessionizer.changelog import KafkaChangelog
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
 from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
+from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from sessionizer.recovery import KafkaJournal
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
+from state.profile_store import ProfileStore, shelf_name
 from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
@@ -70,6 +73,8 @@ class Job:
     """The wall clock, for what is decided by it."""
     log: Log
     format: FormatConfig = field(default_factory=FormatConfig)
+    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
+    profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
     def partition(self, partition: int) -> Partition:
         """Recover one partition; fences every older owner."""
@@ -78,6 +83,7 @@ class Job:
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
             decoder=EventDecoder(self.schema, choose(self.format, self.schema, lambda: Registry(self.format))),
+            profiles=self._profile_copy(partition),
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
@@ -90,10 +96,18 @@ class Job:
             fresh_ms=self.batch.fresh_ms,
         )
 
+    def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
+        if not self.profiles.external:
+            return None
+        store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
+        assert store is not None, "profiles are kept outside: a job needs their store"
+        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
+        return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
+
     def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
         if cut is not None:
-            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join)
-        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join)
+            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, self.profiles)
+        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, self.profiles)
         core.position = Position(offset)
         return core
 
@@ -129,6 +143,7 @@ class PartitionThread:
         self._started = False
         self._changed = threading.Condition()
         self._stopping = False
+        self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
@@ -151,6 +166,12 @@ class PartitionThread:
                 self._inbox.append(records)
                 self._queued += len(records)
                 self._changed.notify()
+
+    def lose(self) -> None:
+        """The next record is not in the topic: recover, which says whether it can be had at all."""
+        with self._changed:
+            self._lost = True
+            self._changed.notify()
 
     def stop(self) -> None:
         """Ask for the last transaction and cut; `join` waits for them."""
@@ -188,6 +209,7 @@ class PartitionThread:
                 self._inbox.clear()
                 self._queued = 0
                 self.lag = None
+                self._lost = False
                 self._start = partition.start_offset
                 self._started = False
             while not self._stopping:
@@ -203,7 +225,9 @@ class PartitionThread:
 
     def _next(self) -> Records:
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox or self._stopping, TICK_S)
+            self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
+            if self._lost and not self._inbox:
+                raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
                 return ()
             records = self._inbox.popleft()
@@ -238,6 +262,9 @@ class Fleet:
     def assigned(self, partitions: set[int]) -> None:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
+        if new := [partition for partition in partitions if partition >= self._job.topics.partitions]:
+            self.failure = self.failure or more_partitions(self._job.topics, max(new) + 1)
+            return
         for partition in partitions - self._threads.keys():
             self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
 
@@ -281,6 +308,10 @@ class Fleet:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
         return {partition: state.committed_offset for partition, state in states.items()}
 
+    def lost(self, partitions: set[int]) -> None:
+        for partition in partitions & self._threads.keys():
+            self._threads[partition].lose()
+
     def commit_failed(self, error: Exception) -> None:
         self._job.reporter.count("recd_commit_failures_total")
         self._job.log("offsets were not committed; the next commit will", {"error": str(error)})
@@ -321,6 +352,15 @@ class Fleet:
                 f"another process of group {worker.app} has worker.instance = {worker.instance} too, and the two take "
                 "the partitions from each other; give each process an instance of its own"
             )
+
+
+def more_partitions(topics: TopicsConfig, found: int) -> ConfigError:
+    """What to do when the topic of the events has grown."""
+    return ConfigError(
+        f"{topics.interactions} has {found} partitions or more, but topics.partitions is {topics.partitions}: users "
+        "have moved between partitions, and sessions would be torn. A topic cannot shrink again: write the events into "
+        "a new one of that many partitions, with mini-batches and worker.app of its own"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

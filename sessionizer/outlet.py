@@ -9,6 +9,7 @@ when another worker has taken the partition over.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +54,12 @@ class Outlet(Protocol):
     def send_cut(self, data: bytes, number: int, stale_chunks: int) -> CutPlace:
         """A cut in chunks, acknowledged on return; chunks of an older, longer cut are erased up to `stale_chunks`."""
 
+    def send_profiles(self, values: Mapping[int, bytes | None]) -> int | None:
+        """Profiles by user, None for one that is to be removed, acknowledged on return.
+
+        Returns the offset of the changelog after them, None where there are none.
+        """
+
     def commit(self, progress: Progress) -> int:
         """Make everything visible, with the progress as the last record.
 
@@ -90,6 +97,24 @@ class Journal(Protocol):
 
     def marks_through(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
         """Everything up to and including `clock_offset`, waiting for it."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+Chunk = tuple[dict[int, bytes | None], int]
+"""Profiles by user as consecutive records give them, and the offset after these."""
+
+
+class Changelog(Protocol):
+    """Reads the profiles that were written for one partition."""
+
+    @property
+    def identity(self) -> str:
+        """Name of the topic that no other topic has ever had."""
+
+    def read(self, start: int, end: int) -> Iterator[Chunk]:
+        """All committed records with start <= offset < end, in order."""
 
     def close(self) -> None:
         """Leave."""

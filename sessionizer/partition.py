@@ -6,11 +6,13 @@ Never reads a clock by itself, and imports no client: the same class runs on an 
 
 Commit order, in one transaction of the partition:
     1. mini-batches, end records and dead letters since the last commit, and clock marks to be decided
-    2. the cut, when one is due (acknowledged, so that its place is known)
+    2. when a cut is due, the profiles that have changed, then the cut (acknowledged, so that its place is known)
     3. the progress record
     4. commit: all of it becomes visible, or nothing
-    5. marks are read back from the clock topic and only then applied
-A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds progress that says what to suppress.
+    5. the working copy of the profiles takes in what has changed; marks are read back from the clock topic and only
+       then applied
+A crash before 4 leaves nothing; recovery re-makes it. A crash after 4 finds progress that says what to suppress, and
+a working copy whose tag says what it lacks.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
 from sessionizer.outlet import Journal, Outlet, Recovered
+from sessionizer.profile_copy import ProfileCopy
 from sessionizer.progress import CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
@@ -55,6 +58,8 @@ class Makers:
     core: Callable[[bytes | None, int], PartitionCore]
     """The core of a cut; without one a new core that starts at the given offset."""
     decoder: Decoder
+    profiles: Callable[[], ProfileCopy] | None = None
+    """The working copy of the users' profiles, where they are kept outside the core."""
 
 
 class Partition:
@@ -78,6 +83,9 @@ class Partition:
         self._lateness_ms = lateness_ms
         self._fresh_ms = fresh_ms
         self._decoder = makers.decoder
+        self._profiles = makers.profiles() if makers.profiles is not None else None
+        if self._profiles is not None:
+            self._profiles.reach()  # Nothing else is opened again and again while it does not answer.
         self._outlet = makers.outlet()
         self._journal = makers.journal()
         recovered = self._journal.load()
@@ -85,6 +93,9 @@ class Partition:
         self.start_offset = start_offset(recovered)
         """Where the topic is to be read from."""
         self.core = makers.core(recovered.cut, self.start_offset)
+        self._changed: dict[int, bytes | None] = {}
+        if self._profiles is not None:
+            self._profiles.open(recovered.progress.cut.profiles_offset if recovered.progress.cut else 0)
         self._marks = Marks(partition, recovered.progress, self.start_offset)
         self._add(self._journal.start_clock(self._marks.next_clock_offset))
         self._committed_ms = self._cut_ms = self._record_ms = self._append_ms = now_ms()
@@ -154,6 +165,8 @@ class Partition:
         """Give up what is not committed, and leave Kafka."""
         self._outlet.close()
         self._journal.close()
+        if self._profiles is not None:
+            self._profiles.close()
         self.report.forget()
 
     @property
@@ -174,6 +187,7 @@ class Partition:
         if self._marks.future:
             events, future = without_future(events, self._marks.future, decoded.origin)
             rejected = sorted(rejected + future, key=lambda one: one.offset)
+        self._load(events)
         self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop))
         for one in rejected:
             if one.offset >= self._known.next_offset:
@@ -182,6 +196,12 @@ class Partition:
                 self._unsent = True
         self._marks.move(stop)
         self._apply_due()
+
+    def _load(self, events: EventBatch) -> None:
+        """Fetch the profiles of users that the core does not hold, all of them at once."""
+        users = self.core.unknown(events)
+        if len(users) and self._profiles is not None:
+            self.core.load_profiles(users, self._profiles.read(users.tolist()))
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -220,8 +240,9 @@ class Partition:
 
     def _commit(self, *, with_cut: bool = False) -> int:
         self._expect_replayed()
+        known_cut = self._progress.cut
         # Without a cut there is nothing to suppress from: the first commit always holds one.
-        cut = self._cut() if with_cut or self._progress.cut is None else self._progress.cut
+        cut = self._cut() if with_cut or known_cut is None else known_cut
         progress = Progress(
             next_offset=self.core.next_offset,
             next_sequence=self.core.next_sequence,
@@ -232,15 +253,22 @@ class Partition:
         clock_offset = self._outlet.commit(progress)
         self._progress = progress
         self._unsent = False
+        if cut is not known_cut and self._profiles is not None:
+            self._profiles.write(self._changed, cut.profiles_offset)
+            self.core.evict()
         self._committed_ms = self._now_ms()
         self.report.account(self.core.account)
         return clock_offset
 
     def _cut(self) -> CutRef:
         begun_ms = self._now_ms()
-        data = self.core.cut()
         old = self._progress.cut
         number = old.number + 1 if old else 1
+        profiles_offset = old.profiles_offset if old else 0
+        if self._profiles is not None:
+            self._changed = self.core.changed_profiles()
+            profiles_offset = self._outlet.send_profiles(self._changed) or profiles_offset
+        data = self.core.cut()
         place = self._outlet.send_cut(data, number, old.chunks if old else 0)
         self._cut_ms = self._now_ms()
         self._cut_took_ms = self._cut_ms - begun_ms
@@ -254,6 +282,7 @@ class Partition:
             clock_offset=self._marks.oldest_clock_offset,
             applied=self._marks.applied,
             ended_at=self._marks.ended_at,
+            profiles_offset=profiles_offset,
         )
 
     def _advance_idle(self, now_ms: int) -> None:

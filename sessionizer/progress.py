@@ -44,6 +44,8 @@ class CutRef(msgspec.Struct, frozen=True, kw_only=True):
     """Clock offsets of the marks that have taken effect at exactly `next_offset`."""
     ended_at: int = -1
     """Offset at which the last end mark took effect; -1: none has."""
+    profiles_offset: int = 0
+    """First offset of the profiles' changelog that is not part of the state at this cut."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     cut: CutRef | None = None
     source: str = ""
     """Topic of the interactions; the outlet fills it in. Two sources may not share a mini-batch topic."""
+    topic_ids: dict[str, str] = {}
+    """Ids that the topics read and written had, by name; the outlet fills them in. Empty where a broker tells none."""
     version: int = VERSION
 
     def encode(self) -> bytes:

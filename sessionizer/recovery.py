@@ -23,6 +23,7 @@ from streams.clock_mark import ClockMark
 from streams.errors import ConfigError, InvariantError, RetryableError
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
+from streams.kafka.identity import topic_ids
 from streams.kafka.topics import TopicsConfig
 
 _TIMEOUT_MS: Final = 30_000
@@ -42,6 +43,7 @@ class KafkaJournal:
         self, partition: int, kafka: KafkaConfig, topics: TopicsConfig, *, warn: Callable[[str], None]
     ) -> None:
         self._partition = partition
+        self._kafka = kafka
         self._topics = topics
         self._warn = warn
         # The group is a name only: nothing is ever committed or balanced. Small fetch waits keep decisions quick.
@@ -56,14 +58,37 @@ class KafkaJournal:
         progress = self._progress_from(max(first, last - _TAIL_RECORDS))
         if progress is None and last - first > _TAIL_RECORDS:
             progress = self._progress_from(first)
+        if progress is None:
+            self._expect_nothing_emitted()
         progress = progress or Progress(source=self._topics.interactions)
         if progress.source != self._topics.interactions:
             raise ConfigError(
                 f"{self._topics.minibatches} is made from {progress.source}, not from {self._topics.interactions}: two "
                 "sources in it would be taken for copies of each other; set another topics.minibatches"
             )
+        self._expect_same_topics(progress)
         cut = self._cut(progress.cut) if progress.cut else None
         return Recovered(progress=progress, cut=cut, begin_offset=begin, end_offset=end)
+
+    def _expect_same_topics(self, progress: Progress) -> None:
+        found = topic_ids(self._kafka, progress.topic_ids)
+        for name, known in progress.topic_ids.items():
+            if found.get(name, known) != known:
+                raise InvariantError(
+                    f"topic {name} was deleted and made anew since {self._topics.cuts} was written: positions in it "
+                    "mean nothing any more; choose another worker.app and mini-batch topic, or delete all of "
+                    f"{self._topics.minibatches}, {self._topics.cuts} and {self._topics.clock} to begin anew"
+                )
+
+    def _expect_nothing_emitted(self) -> None:
+        """Without progress there must be no mini-batch: it was written before, and would be written again."""
+        first, last = self._bounds(self._topics.minibatches)
+        if first < last and not self._kafka.plain and any(self._read(self._topics.minibatches, first)):
+            raise InvariantError(
+                f"{self._topics.minibatches}[{self._partition}] holds mini-batches, but {self._topics.cuts} knows of "
+                "none: it was deleted or emptied, so what was emitted would be emitted again; restore it, or choose "
+                "another worker.app and mini-batch topic"
+            )
 
     def start_clock(self, clock_offset: int) -> PlacedMarks:
         first, _ = self._bounds(self._topics.clock)

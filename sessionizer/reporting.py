@@ -95,6 +95,7 @@ class PartitionReport:
         self._reporter.gauge("recd_open_sessions", core.num_open_sessions, partition=self._label)
         self._reporter.gauge("recd_waiting_sessions", core.num_waiting_sessions, partition=self._label)
         self._delays(core.label_delays)
+        self._reporter.gauge("recd_users_in_memory", core.num_users, partition=self._label)
         self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
         self._reporter.gauge("recd_remembered_samples", core.num_remembered, partition=self._label)
         self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)

@@ -69,8 +69,8 @@ class RedisConfig:
             raise ConfigError("redis.max_connections must be positive")
 
 
-class RedisStore:
-    """A Store on one server. Connects when first used."""
+class RedisServer:
+    """What our stores share: the connections to one server, made when first used, and what its failures mean."""
 
     def __init__(self, config: RedisConfig) -> None:
         """Raise ConfigError for a URL that is none."""
@@ -85,54 +85,22 @@ class RedisStore:
             )
         except ValueError as error:
             raise ConfigError(f"redis.url {config.url!r} cannot be used: {error}") from error
-        self._client = redis.Redis(connection_pool=self._pool)
-        self._put_with_ttl = self._client.register_script(_PUT_WITH_TTL)
-        self._compare_and_set = self._client.register_script(_COMPARE_AND_SET)
-
-    def get_many(self, keys: Sequence[str]) -> list[bytes | Missing]:
-        found: list[Any] = []
-        with self._failures_named():
-            for chunk in _chunks(keys):
-                found += self._client.mget(chunk)
-        return [MISSING if value is None else value for value in found]
-
-    def put_many(self, values: Mapping[str, bytes], ttl_ms: int | None) -> None:
-        check_values(values, ttl_ms)
-        with self._failures_named():
-            for chunk in _chunks(values.items()):
-                if ttl_ms is None:
-                    self._client.mset(dict(chunk))
-                else:
-                    self._put_with_ttl(keys=[key for key, _ in chunk], args=[ttl_ms, *(value for _, value in chunk)])
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        with self._failures_named():
-            for chunk in _chunks(keys):
-                self._client.unlink(*chunk)
-
-    def compare_and_set(self, key: str, expected: int | Missing, new: Versioned, ttl_ms: int | None) -> bool:
-        check_values({key: new.blob}, ttl_ms)
-        head = b"" if expected is MISSING else version_bytes(expected)
-        with self._failures_named():
-            answer = self._compare_and_set(keys=[key], args=[head, new.encode(), "" if ttl_ms is None else ttl_ms])
-        if answer == -1:
-            raise InvariantError(f"{key} holds no versioned value; who wrote it?")
-        return bool(answer)
+        self.client = redis.Redis(connection_pool=self._pool)
 
     def check(self) -> None:
         """Raise ConfigError if the server may throw values away when it is full, RetryableError if it is not there."""
-        with self._failures_named():
-            memory: Any = self._client.info("memory")
+        with self.failures_named():
+            memory: Any = self.client.info("memory")
         policy = memory.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise ConfigError(f"Redis evicts keys when it is full ({policy}); set maxmemory-policy to noeviction")
 
     def close(self) -> None:
-        """Close all connections. The store must not be used afterwards."""
+        """Close all connections. The stores must not be used afterwards."""
         self._pool.disconnect()
 
     @contextmanager
-    def _failures_named(self) -> Iterator[None]:
+    def failures_named(self) -> Iterator[None]:
         """Redis's errors as ours."""
         try:
             yield
@@ -143,14 +111,63 @@ class RedisStore:
             self._pool.disconnect()
             raise RetryableError(f"Redis has become read-only: {error}") from error
         except _TRANSIENT as error:
-            raise RetryableError(f"Redis did not do what was asked: {error}") from error
+            raise RetryableError(f"Redis did not do what was asked: {error}; start it, or correct redis.url") from error
         except exceptions.ResponseError as error:
             if _FULL in str(error):
                 raise RetryableError("Redis is full; raise maxmemory or remove what else is stored there") from error
             raise InvariantError(f"Redis holds something else than we stored: {error}") from error
 
 
-def _chunks(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+class RedisStore:
+    """A Store on one server."""
+
+    def __init__(self, config: RedisConfig) -> None:
+        """Raise ConfigError for a URL that is none."""
+        self._server = RedisServer(config)
+        self._client = self._server.client
+        self._put_with_ttl = self._client.register_script(_PUT_WITH_TTL)
+        self._compare_and_set = self._client.register_script(_COMPARE_AND_SET)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | Missing]:
+        found: list[Any] = []
+        with self._server.failures_named():
+            for chunk in chunks(keys):
+                found += self._client.mget(chunk)
+        return [MISSING if value is None else value for value in found]
+
+    def put_many(self, values: Mapping[str, bytes], ttl_ms: int | None) -> None:
+        check_values(values, ttl_ms)
+        with self._server.failures_named():
+            for chunk in chunks(values.items()):
+                if ttl_ms is None:
+                    self._client.mset(dict(chunk))
+                else:
+                    self._put_with_ttl(keys=[key for key, _ in chunk], args=[ttl_ms, *(value for _, value in chunk)])
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        with self._server.failures_named():
+            for chunk in chunks(keys):
+                self._client.unlink(*chunk)
+
+    def compare_and_set(self, key: str, expected: int | Missing, new: Versioned, ttl_ms: int | None) -> bool:
+        check_values({key: new.blob}, ttl_ms)
+        head = b"" if expected is MISSING else version_bytes(expected)
+        with self._server.failures_named():
+            answer = self._compare_and_set(keys=[key], args=[head, new.encode(), "" if ttl_ms is None else ttl_ms])
+        if answer == -1:
+            raise InvariantError(f"{key} holds no versioned value; who wrote it?")
+        return bool(answer)
+
+    def check(self) -> None:
+        """As `RedisServer.check`."""
+        self._server.check()
+
+    def close(self) -> None:
+        """Close all connections. The store must not be used afterwards."""
+        self._server.close()
+
+
+def chunks(items: Iterable[_Item]) -> Iterator[list[_Item]]:
     """The items in lists of `_CHUNK`; nothing at all where there are none."""
     iterator = iter(items)
     while chunk := list(islice(iterator, _CHUNK)):

@@ -25,6 +25,12 @@ Name = Literal[
     "recd_held_samples",
     "recd_remembered_samples",
     "recd_watermark_ms",
+    "recd_users_in_memory",
+    "recd_profiles_read_total",
+    "recd_profiles_written_total",
+    "recd_profile_failures_total",
+    "recd_profile_repairs_total",
+    "recd_profile_repair_left",
     "recd_batches_total",
     "recd_samples_total",
     "recd_sessions_total",
@@ -100,6 +106,18 @@ METRICS: Final[dict[Name, Metric]] = {
         ("partition",),
     ),
     "recd_watermark_ms": Metric("gauge", "ms", "Event time up to which a partition is complete", ("partition",)),
+    "recd_users_in_memory": Metric("gauge", "users", "Users whose profile is in memory", ("partition",)),
+    "recd_profiles_read_total": Metric("counter", "profiles", "Profiles read from the store", ("partition",)),
+    "recd_profiles_written_total": Metric("counter", "profiles", "Profiles written to the store", ("partition",)),
+    "recd_profile_failures_total": Metric(
+        "counter", "failures", "Times that a partition waited because the store of profiles failed", ("partition",)
+    ),
+    "recd_profile_repairs_total": Metric(
+        "counter", "repairs", "Working copies of profiles repaired from the changelog", ("partition",)
+    ),
+    "recd_profile_repair_left": Metric(
+        "gauge", "offsets", "Offsets of the changelog that a repair has still to read", ("partition",)
+    ),
     "recd_batches_total": Metric("counter", "batches", "Mini-batches emitted", ("partition",)),
     "recd_samples_total": Metric(
         "counter", "samples", "Samples in emitted mini-batches, corrections left out", ("partition",)

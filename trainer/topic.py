@@ -6,14 +6,15 @@ retention has removed, a position beyond the end, another topic under the same n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from streams.errors import ConfigError, InvariantError, RetryableError
-from streams.kafka.client import KafkaConfig, admin
+from streams.kafka.client import KafkaConfig
+from streams.kafka.identity import topic_ids
 from trainer.ledger import Position, Positions, TopicIdentity
 
 _LOG = structlog.get_logger(__name__)
@@ -124,14 +125,8 @@ def _bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
 
 def _topic_id(kafka: KafkaConfig, name: str) -> str:
-    if kafka.plain:
-        return ""
-    # Held in a name: an admin client that is let go takes its unanswered requests with it.
-    asking = admin(kafka)
-    futures: Mapping[str, Any] = asking.describe_topics(TopicCollection([name]), request_timeout=_CALL_S)
-    try:
-        return str(futures[name].result().topic_id)
-    except KafkaException as error:
+    found = topic_ids(kafka, [name]).get(name, "")
+    if not found and not kafka.plain:
         # Describing needs a right that reading does not. Sequences still tell a rewritten topic.
-        _LOG.warning("topic_id_unknown", topic=name, error=str(error))
-        return ""
+        _LOG.warning("topic_id_unknown", topic=name)
+    return found

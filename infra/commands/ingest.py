@@ -94,7 +94,7 @@ def ingest(
     if report.examples and not as_json:
         for why, example in report.examples.items():
             _say(f"{why}, the first: {example}")
-        _say(f"dead-lettered rows are in the topic {settings.topics.dead_letter}, reason and line in the headers")
+        _say(f"reason and line of each: recd inspect dead-letters (topic {settings.topics.dead_letter})")
     if reason == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if report.read and not report.produced:

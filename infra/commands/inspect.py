@@ -1,4 +1,4 @@
-"""`recd inspect`: one stored thing, for a person or a program: a mini-batch, a checkpoint, ledger lines.
+"""`recd inspect`: stored things, for a person or a program: a mini-batch, a checkpoint, ledger lines, dead letters.
 
 Owns what is shown of each. Reads only; safe beside a running trainer.
 """
@@ -15,12 +15,14 @@ import numpy as np
 import typer
 from confluent_kafka import TopicPartition
 
+from infra.commands.dead_letters import show_letters
 from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
 from streams import wire
 from streams.errors import ConfigError
 from streams.kafka.client import consumer
 from streams.kafka.end_record import epoch_of, is_end
+from streams.kafka.letters import read_letters
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from trainer.build import CHECKPOINTS, LEDGER
@@ -29,16 +31,19 @@ from trainer.checkpoint.manifest import Manifest
 from trainer.checkpoint.store import found, step_of
 from trainer.ledger_file import read
 
-What = Literal["batch", "checkpoint", "checkpoints", "ledger"]
+What = Literal["batch", "checkpoint", "checkpoints", "ledger", "dead-letters"]
 _WAIT_S: Final = 10.0
+_LETTERS: Final = 10
 
-WhatArgument = Annotated[What, typer.Argument(help="batch, checkpoint, checkpoints or ledger.")]
+WhatArgument = Annotated[What, typer.Argument(help="batch, checkpoint, checkpoints, ledger or dead-letters.")]
 PartitionOption = Annotated[int, typer.Option("--partition", "-p", min=0, help="batch: partition of the topic.")]
 OffsetOption = Annotated[int | None, typer.Option("--offset", min=0, help="batch: this offset, or the next record.")]
 StepOption = Annotated[
     int | None, typer.Option("--step", min=0, help="checkpoint, ledger: of this step. Default: last.")
 ]
-LastOption = Annotated[int, typer.Option("--last", min=1, help="ledger: so many lines.")]
+LastOption = Annotated[
+    int | None, typer.Option("--last", min=1, help="ledger, dead-letters: so many. Default: 1 line, 10 letters.")
+]
 
 
 def inspect(
@@ -46,12 +51,12 @@ def inspect(
     partition: PartitionOption = 0,
     offset: OffsetOption = None,
     step: StepOption = None,
-    last: LastOption = 1,
+    last: LastOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a mini-batch, a checkpoint (verified), the list of checkpoints, or lines of the ledger.
+    """Show a mini-batch, a checkpoint (verified), the list of checkpoints, lines of the ledger, or dead letters.
 
     Examples:
 
@@ -60,13 +65,19 @@ def inspect(
         recd inspect checkpoint --json
 
         recd inspect ledger --step 1200
+
+        recd inspect dead-letters --last 3
     """
     settings = load(config, overrides or ())
     directory = Path(settings.checkpoint.directory)
+    if what == "dead-letters":
+        topic = settings.topics.dead_letter
+        show_letters(read_letters(settings.kafka, topic), topic, last or _LETTERS, as_json=as_json)
+        return
     if what == "batch":
         shown = [_batch(settings, partition, offset or 0)]
     elif what == "ledger":
-        shown = list(_lines(directory, step, last))
+        shown = list(_lines(directory, step, last or 1))
     elif what == "checkpoints":
         shown = [_short(read_manifest(path), path) for path in found(directory / CHECKPOINTS)]
         if not shown and not as_json:

@@ -20,6 +20,8 @@ from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
 from infra.config_file import save_resolved
 from infra.metrics import PrometheusReporter, serve
+from state.profile_store import ProfileStore
+from state.redis_profiles import RedisProfiles
 from streams.kafka import client, topics
 from streams.kafka.reach import reach
 from streams.metrics import Reporter, Silent
@@ -85,10 +87,20 @@ def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) ->
         reporter=_reporter(settings),
         now_ms=clock.now_ms,
         log=lambda event, fields: log.info(event, **fields),
+        profiles=settings.profiles,
+        profile_store=_profile_store(settings),
     )
     directory = settings.run.directory / "faust"
     directory.mkdir(parents=True, exist_ok=True)
     return run(job, directory=directory, exit_at_end=exit_at_end, web_port=web_port)
+
+
+def _profile_store(settings: Config) -> ProfileStore | None:
+    if not settings.profiles.external:
+        return None
+    store = RedisProfiles(settings.redis)
+    store.check()
+    return store
 
 
 def _reporter(settings: Config) -> Reporter:
@@ -114,4 +126,4 @@ def _conclude(summary: Summary, reason: str, wall_ms: int, dead_letters: str, *,
             f"{summary.held} held\n"
         )
         if account["dead_lettered"]:
-            sys.stdout.write(f"what is wrong with each stands in the headers of its record in {dead_letters}\n")
+            sys.stdout.write(f"what is wrong with each: recd inspect dead-letters (topic {dead_letters})\n")

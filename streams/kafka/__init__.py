@@ -6,6 +6,8 @@ topics        what each topic must look like, creation and checks
 headers       names of the record headers that recd writes
 end_record    the record that ends an epoch of a mini-batch partition
 dead_letter   records that can never be used, with reason and position
+letters       dead letters read back
+identity      which topic a name stands for now
 ingest        files into the interactions topic: start here
 outbox        sends events and dead letters and knows the fate of each
 pace          how fast events are sent

@@ -23,12 +23,14 @@ from streams.strict import STRICT
 FOREVER: Final = -1
 """Retention that keeps everything."""
 _LARGEST: Final = (1 << 63) - 1
+_HUNDRED_YEARS_MS: Final = 100 * 365 * 86_400_000
 _POLL_MS: Final = 50
 _WHY: Final = {
     "cleanup.policy": "records would be lost, or never cleaned up",
     "retention.ms": "records would expire before they are read",
     "retention.bytes": "records would expire before they are read",
     "max.message.bytes": "our largest messages would be refused",
+    "delete.retention.ms": "erased users would come back from an old copy",
     "message.timestamp.type": "event times would be overwritten",
     "message.timestamp.before.max.ms": "records with old event times would be refused",
     "message.timestamp.after.max.ms": "records with new event times would be refused",
@@ -82,14 +84,21 @@ class TopicsConfig:
         return f"{self.minibatches}-cuts"
 
     @property
+    def profiles(self) -> str:
+        """Profiles of users, compacted: partition p holds those of partition p of the interactions, by user."""
+        return f"{self.minibatches}-profiles"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All topics."""
-        return (self.interactions, self.minibatches, self.dead_letter, self.clock, self.cuts)
+        return (self.interactions, self.minibatches, self.dead_letter, self.clock, self.cuts, self.profiles)
 
     def settings(self, topic: str) -> dict[str, str]:
         """What `topic` is created with."""
-        compacted = topic == self.cuts
-        return {
+        compacted = topic in {self.cuts, self.profiles}
+        # A working copy may be as old as it likes: that a user was erased must still be there to be read.
+        kept = {"delete.retention.ms": str(_HUNDRED_YEARS_MS)} if topic == self.profiles else {}
+        return kept | {
             "cleanup.policy": "compact" if compacted else "delete",
             "retention.ms": str(FOREVER if compacted else self.retention_ms),
             # Size must not bound what time does not.
@@ -194,6 +203,7 @@ def wrong_settings(config: TopicsConfig, topic: str, found: Mapping[str, str]) -
         "retention.bytes": _shorter(found.get("retention.bytes"), wanted["retention.bytes"]),
         "max.message.bytes": int(found.get("max.message.bytes", 0)) < config.max_message_bytes,
         "message.timestamp.type": found.get("message.timestamp.type") != "CreateTime",
+        "delete.retention.ms": int(found.get("delete.retention.ms", 0)) < int(wanted.get("delete.retention.ms", 0)),
         # Brokers before 3.6 do not know these two.
         **{name: name in found and int(found[name]) < int(wanted[name]) for name in times},
     }

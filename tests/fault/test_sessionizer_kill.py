@@ -1,7 +1,6 @@
-"""Kill -9 and rebalances: every accepted event is in the committed mini-batches once, as in an undisturbed run.
+"""Rebalances, sleepers and twins: every accepted event is in the committed mini-batches once, as in an undisturbed run.
 
-A kill counts only if the worker died with work in flight: it was alive, had emitted something and not everything.
-The instants are drawn from a seed that the test prints.
+Deaths are in `test_audit_sessionizer`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.sessionizer.shell.town import Town, town
@@ -17,15 +15,6 @@ from tests.sessionizer.shell.world import events, identities, records, reference
 
 PARTITIONS = 2
 EVENTS = 4_000
-
-
-def fill(place: Town) -> list[list[tuple[bytes, bytes]]]:
-    """Events and end marks for every partition."""
-    pairs = [events(EVENTS, seed=10 + partition) for partition in range(PARTITIONS)]
-    for partition, some in enumerate(pairs):
-        place.produce(partition, some)
-        place.end(partition, len(some))
-    return pairs
 
 
 def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> None:
@@ -37,28 +26,6 @@ def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> 
         letters = place.read(place.topics.dead_letter, partition)
         sources = [int(dict(message.headers() or ())["recd-source-offset"] or b"") for message in letters]
         assert sources == [i for i in range(len(some)) if i % 97 == 96]
-
-
-@pytest.mark.timeout(400)
-def test_a_worker_killed_at_random_instants_repeats_and_loses_nothing(kafka: str, tmp_path: Path) -> None:
-    seed = int(np.random.default_rng().integers(1 << 32))
-    rng = np.random.default_rng(seed)
-    with town(kafka, "fault-kill", tmp_path, partitions=PARTITIONS) as place:
-        pairs = fill(place)
-        kills = 0
-        for _ in range(3):
-            before = place.num_output()
-            worker = place.start(instance="only", max_poll_records=50)
-            place.wait_for_output(before + 1)
-            place.clock.sleep(int(rng.integers(0, 400)))
-            in_flight = worker.poll() is None
-            worker.kill()
-            worker.wait()
-            kills += in_flight and sum(place.ends(p) for p in range(PARTITIONS)) < PARTITIONS
-        assert kills >= 2, f"seed {seed}: only {kills} kills hit a worker with work in flight"
-        summary = place.summary(place.start(instance="only"))
-        assert summary["ended"], f"seed {seed}"
-        assert_exactly_once(place, pairs)
 
 
 @pytest.mark.timeout(400)

@@ -67,6 +67,13 @@ def test_a_log_is_ingested_and_the_summary_is_the_last_line(
     assert [line["process"] for line in lines[:-1]] == ["sessionizer"] * 4 + ["trainer"] * 4
     assert lines[-1]["sessionizer"] == {"fetch_events": None, "fetch_ms": None, "commit_events": None}
 
+    # Other tests of this file share the topic.
+    assert cli.run(["inspect", "dead-letters", "--last", "1", "--json", *options]) == 0
+    letter, told = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (letter["reason"], letter["source_line"], letter["source"]) == ("time_out_of_range", 4, str(file))
+    assert letter["head"] == '{"user":2,"item":2,"stars":1,"t":17}'
+    assert told["reasons"] == {"time_out_of_range": 1, "wrong_type": 1}
+
 
 def test_a_person_gets_two_lines(kafka: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "log.tsv"

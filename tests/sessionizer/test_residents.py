@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessionizer import cut
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
-from state.profiles import decode, encode, histories_fingerprint
+from state.profiles import decode, histories_fingerprint
 from state.store import MISSING
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
@@ -26,7 +26,6 @@ from tests.sessionizer.events import LAST, SCHEMA, batches_of, columns, configs,
 from tests.sessionizer.oracle import Ev
 
 BOTH = dataclasses.replace(SCHEMA, histories=(*SCHEMA.histories, History(name="seen", table="items", last=2)))
-PRINT = histories_fingerprint(BOTH.histories)
 BATCHES = BatchConfig(samples=4, fresh_ms=1, fresh="parts")
 
 steps = st.lists(
@@ -51,15 +50,13 @@ class Kept:
     def feed(self, events: EventBatch, end: int) -> list[MiniBatch]:
         users = self.core.unknown(events)
         self.reads += len(users)
-        values = [self.values.get(user, MISSING) for user in users.tolist()]
-        self.core.load(decode(users, values, PRINT, len(BOTH.histories)))
+        self.core.load_profiles(users, [self.values.get(user, MISSING) for user in users.tolist()])
         return batches_of(self.core.feed(events, rejected=0, next_offset=end))
 
     def cut(self) -> bytes:
         """As a commit does: changed profiles are put away, together with the cut."""
-        changed = self.core.changed_profiles()
-        for user, value, empty in zip(changed.user.tolist(), encode(changed, PRINT, 0), changed.empty, strict=True):
-            if empty:
+        for user, value in self.core.changed_profiles().items():
+            if value is None:
                 self.values.pop(user, None)
             else:
                 self.values[user] = value
@@ -162,8 +159,7 @@ def test_an_erased_user_is_to_be_removed_from_where_profiles_are() -> None:
     kept.step("evict")
     assert list(kept.values) == [7]
     kept.feed(columns([Ev(1200, 3, 7, kind=EventKind.TOMBSTONE), Ev(1200, 4, 9, kind=EventKind.TOMBSTONE)], 2, BOTH), 4)
-    changed = kept.core.changed_profiles()
-    assert (changed.user.tolist(), changed.empty.tolist()) == ([7, 9], [True, True])
+    assert kept.core.changed_profiles() == {7: None, 9: None}
 
 
 def test_a_user_whose_profile_was_not_loaded_is_never_taken_for_a_new_one() -> None:
@@ -177,8 +173,8 @@ def test_profiles_may_move_out_of_the_cuts_and_not_back() -> None:
     whole.feed(columns([Ev(1000, 1, 7, 100, 1), Ev(1100, 2, 8)], 0, BOTH), rejected=0, next_offset=2)
     outside = ProfilesConfig(store="redis")
     moved = PartitionCore.restore(BOTH, WIDE, BATCHES, whole.cut(), JOINS, outside)
-    assert moved.changed_profiles().user.tolist() == [7], "everything that is remembered is put away once"
-    assert moved.changed_profiles().user.tolist() == []
+    assert list(moved.changed_profiles()) == [7], "everything that is remembered is put away once"
+    assert moved.changed_profiles() == {}
     with pytest.raises(ConfigError, match="keeps its profiles outside"):
         PartitionCore.restore(BOTH, WIDE, BATCHES, moved.cut(), JOINS)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect
-from state.profiles import decode
 from state.store import MISSING
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
@@ -331,7 +330,7 @@ def test_a_user_whose_erasure_is_still_to_act_stays_in_memory_and_in_the_cut() -
     outside = ProfilesConfig(store="redis", max_users_in_memory=1)
     core = PartitionCore(SCHEMA, WIDE, BatchConfig(), 0, JoinConfig(window_ms=5), outside, with_outcomes=True)
     first = columns([Ev(1000, 1, 7, item=5, label=1), Ev(1000, 2, 8, item=5, label=1)])
-    core.load(decode(core.unknown(first), [MISSING, MISSING], 0, 1))
+    core.load_profiles(core.unknown(first), [MISSING, MISSING])
     core.feed(first, rejected=0, next_offset=2)
     core.feed(columns([said(1500, 9, of=1)]), rejected=0, next_offset=1, source=OUTCOMES)
     gone = columns([Ev(0, 900, 7, kind=EventKind.TOMBSTONE)], 2)

@@ -6,12 +6,14 @@ commit, all of it or nothing, and only for the newest owner. A fuse blows at a c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sessionizer.outlet import CutPlace, FencedError, Recovered
+from sessionizer.outlet import Chunk, CutPlace, FencedError, Recovered
 from sessionizer.progress import Progress, from_chunks, to_chunks
+from state.memory_profiles import MemoryProfiles
+from state.store import Missing
 from streams import wire
 from streams.clock_mark import ClockMark
 from streams.events.record import Rejected
@@ -50,6 +52,8 @@ class Log:
     progress: Progress = field(default_factory=Progress)
     chunks: dict[int, bytes] = field(default_factory=dict)
     owner: int = 0
+    profiles: list[tuple[int, bytes | None]] = field(default_factory=list)
+    """The changelog, uncompacted."""
 
     def put_chunk(self, index: int, chunk: bytes | None) -> None:
         """As a compacted topic does: the last one stays, None erases."""
@@ -96,6 +100,11 @@ class MemoryOutlet:
         for index in range(len(chunks), stale_chunks):
             self._send(partial(self._log.put_chunk, index, None))
         return CutPlace(first_offset=0, chunks=len(chunks))
+
+    def send_profiles(self, values: Mapping[int, bytes | None]) -> int | None:
+        for pair in values.items():
+            self._send(partial(self._log.profiles.append, pair))
+        return len(self._log.profiles) + len(values) if values else None
 
     def commit(self, progress: Progress) -> int:
         self._fuse()
@@ -149,3 +158,37 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Nothing to leave."""
+
+
+class MemoryChangelog:
+    """A Changelog on a Log, read a few records at a time."""
+
+    def __init__(self, log: Log, identity: str = "changelog") -> None:
+        self._log = log
+        self.identity = identity
+
+    def read(self, start: int, end: int) -> Iterator[Chunk]:
+        for first in range(start, end, 7):
+            after = min(first + 7, end)
+            yield dict(self._log.profiles[first:after]), after
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+class FusedProfiles(MemoryProfiles):
+    """A store whose process may die before or after each call."""
+
+    def __init__(self, fuse: Fuse) -> None:
+        super().__init__()
+        self._fuse = fuse
+
+    def read(self, shelf: str, users: Sequence[int]) -> tuple[bytes | Missing, list[bytes | Missing]]:
+        self._fuse()
+        return super().read(shelf, users)
+
+    def write(self, shelf: str, values: Mapping[int, bytes | None], expected: bytes | Missing, tag: bytes) -> bool:
+        self._fuse()
+        done = super().write(shelf, values, expected, tag)
+        self._fuse()
+        return done

@@ -56,17 +56,19 @@ class Life:
         made.position = Position(offset)
         return made
 
-    def open(self) -> Partition:
-        makers = Makers(
+    def makers(self) -> Makers:
+        return Makers(
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
             decoder=self.decoder,
         )
+
+    def open(self) -> Partition:
         report = PartitionReport(Silent(), 0)
         return Partition(
             0,
-            makers,
+            self.makers(),
             CONFIG,
             report,
             now_ms=lambda: self.now_ms,

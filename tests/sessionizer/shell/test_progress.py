@@ -63,9 +63,18 @@ def test_golden_bytes_of_a_progress_record() -> None:
     data = (
         b'{"next_offset":50,"next_sequence":4,"next_epoch":1,"clock_offset":2,"cut":{"number":2,"first_offset":5,'
         b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[3],"ended_at":-1},"source":"clicks",'
+        b'"topic_ids":{"clicks":"x"},'
         b'"version":1}'
     )
-    progress = Progress(next_offset=50, next_sequence=4, next_epoch=1, clock_offset=2, cut=cut, source="clicks")
+    progress = Progress(
+        next_offset=50,
+        next_sequence=4,
+        next_epoch=1,
+        clock_offset=2,
+        cut=cut,
+        source="clicks",
+        topic_ids={"clicks": "x"},
+    )
     assert progress.encode() == data
     assert Progress.decode(data) == progress
 

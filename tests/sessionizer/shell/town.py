@@ -38,6 +38,8 @@ class Town:
     directory: Path
     clock: Clock = field(default_factory=Clock)
     format: FormatConfig = field(default_factory=FormatConfig)
+    redis: str = ""
+    """URL of the server where profiles are kept; empty: they are kept in the cuts."""
     workers: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def build(self) -> None:
@@ -59,8 +61,11 @@ class Town:
     def end(self, partition: int, after_offset: int) -> None:
         self.mark(ClockMark(partition=partition, after_offset=after_offset, kind=MarkKind.END))
 
-    def start(self, *, exit_at_end: bool = True, **worker: object) -> subprocess.Popen[str]:
-        """A worker process. Small polls and quick commits, so that much can happen in a short test."""
+    def start(self, *, exit_at_end: bool = True, dies_at: int = 0, **worker: object) -> subprocess.Popen[str]:
+        """A worker process. Small polls and quick commits, so that much can happen in a short test.
+
+        `dies_at`: it kills itself when it is about to write changed profiles to Redis for the n-th time.
+        """
         config = WorkerConfig(
             app=f"{self.topics.minibatches}-app", commit_every_ms=100, cut_every_ms=300, session_timeout_ms=6_000
         )
@@ -71,6 +76,8 @@ class Town:
             "worker": asdict(replace(config, **worker)),  # type: ignore[arg-type]  # the caller names fields of it
             "directory": str(self.directory / f"worker-{len(self.workers)}"),
             "exit_at_end": exit_at_end,
+            "redis": self.redis,
+            "dies_at": dies_at,
         }
         command = [sys.executable, "-m", "tests.sessionizer.shell.worker_main", json.dumps(settings)]
         with (self.directory / f"worker-{len(self.workers)}.log").open("w") as log:

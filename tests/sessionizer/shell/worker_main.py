@@ -7,6 +7,8 @@ stdout is the summary.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,14 +18,41 @@ import msgspec
 
 from infra.clock import Clock
 from infra.logging import configure
-from sessionizer.config import JoinConfig
+from sessionizer.config import JoinConfig, ProfilesConfig
 from sessionizer.job import Job, run
 from sessionizer.worker_config import WorkerConfig
+from state.redis import RedisConfig
+from state.redis_profiles import RedisProfiles
+from state.store import Missing
 from streams.events.formats.config import FormatConfig
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 from streams.metrics import Silent
 from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS
+
+
+class DyingProfiles(RedisProfiles):
+    """A store whose process is killed at its n-th change: right after a commit of Kafka, before Redis hears of it."""
+
+    def __init__(self, config: RedisConfig, left: int) -> None:
+        super().__init__(config)
+        self._left = left
+
+    def write(self, shelf: str, values: Mapping[int, bytes | None], expected: bytes | Missing, tag: bytes) -> bool:
+        if values:
+            self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().write(shelf, values, expected, tag)
+
+
+def profile_store(settings: dict[str, object]) -> RedisProfiles | None:
+    """Where the test says that profiles are kept."""
+    if not settings["redis"]:
+        return None
+    config = RedisConfig(url=str(settings["redis"]), timeout_ms=500)
+    dies_at = settings["dies_at"]
+    return DyingProfiles(config, int(str(dies_at))) if dies_at else RedisProfiles(config)
 
 
 def main(settings: dict[str, object]) -> None:
@@ -45,6 +74,8 @@ def main(settings: dict[str, object]) -> None:
         now_ms=Clock().now_ms,
         log=log,
         format=msgspec.convert(settings["format"], FormatConfig),
+        profiles=ProfilesConfig(store="redis" if settings["redis"] else "cuts", max_users_in_memory=1),
+        profile_store=profile_store(settings),
     )
     summary = run(job, directory=Path(str(settings["directory"])), exit_at_end=bool(settings["exit_at_end"]))
     sys.stdout.write(json.dumps(asdict(summary) | {"account": msgspec.to_builtins(summary.account)}) + "\n")

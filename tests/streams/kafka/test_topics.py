@@ -14,7 +14,7 @@ from streams.kafka.topics import TopicsConfig
 
 def test_names_derive_from_two() -> None:
     config = TopicsConfig(interactions="a", minibatches="b")
-    assert config.names == ("a", "b", "a-dead-letter", "a-clock", "b-cuts")
+    assert config.names == ("a", "b", "a-dead-letter", "a-clock", "b-cuts", "b-profiles")
 
 
 def test_two_topics_of_one_name_are_refused() -> None:
@@ -53,6 +53,14 @@ def test_a_retention_that_was_asked_for_is_no_mistake() -> None:
     assert topics.wrong_settings(config, "interactions", settings | {"retention.ms": "999"}) != []
 
 
+def test_the_profiles_topic_must_not_forget_that_a_user_was_erased() -> None:
+    config = TopicsConfig()
+    assert topics.wrong_settings(config, config.profiles, config.settings(config.profiles)) == []
+    day = config.settings(config.profiles) | {"delete.retention.ms": "86400000"}
+    (told,) = topics.wrong_settings(config, config.profiles, day)
+    assert "delete.retention.ms=86400000: erased users would come back from an old copy" in told
+
+
 @pytest.fixture
 def admin(kafka: str) -> AdminClient:
     return client.admin(KafkaConfig(bootstrap=kafka))
@@ -64,7 +72,7 @@ def test_topics_are_made_once_and_found_again(admin: AdminClient) -> None:
     topics.ensure(admin, config)
     topics.ensure(admin, config)
     found = admin.list_topics(timeout=10).topics
-    assert [len(found[name].partitions) for name in config.names] == [3] * 5
+    assert [len(found[name].partitions) for name in config.names] == [3] * 6
 
 
 @pytest.mark.integration
