@@ -106,6 +106,7 @@ def under(prefix: str, arrays: Arrays) -> Arrays:
 
 def list_arrays(column: ListColumn) -> Arrays:
     """A list column as arrays."""
+    column = column if column.source is None else column.own()
     weights = {} if column.rows.weights is None else {"weights": column.rows.weights}
     return {"values": column.rows.values, "offsets": column.rows.offsets, "index": column.index} | weights
 

@@ -9,14 +9,13 @@ Shape suffixes: R rows, N events.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sessionizer.growing import grown
 from streams.events.event import ListColumn
-from streams.ikjt.jagged import Jagged
 
 I32 = npt.NDArray[np.int32]
 Columns = tuple[ListColumn, ...]
@@ -94,16 +93,14 @@ class ListChunks:
     def _compact(self, live: I32) -> None:
         """One chunk of live rows in place of many that are mostly forgotten."""
         if len(live):
-            columns = self.take(live)
+            columns = tuple(column.own() for column in self.take(live))
             self._chunks.clear()
             self.add(columns, live)
 
 
 def _joined(pieces: list[ListColumn], places: list[npt.NDArray[np.int64]], num: int) -> ListColumn:
     """One column of `num` events; each piece belongs at its places."""
+    column = ListColumn.concat(pieces)
     index = np.empty(num, np.int32)
-    start = 0
-    for piece, where in zip(pieces, places, strict=True):
-        index[where] = piece.index + np.int32(start)
-        start += piece.rows.num_rows
-    return ListColumn(rows=Jagged.concat([piece.rows for piece in pieces]), index=index)
+    index[np.concatenate(places)] = column.index
+    return replace(column, index=index)

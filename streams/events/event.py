@@ -22,23 +22,36 @@ F32 = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ListColumn:
-    """A list feature of N events: the rows that are distinct as bytes, and which one each event has."""
+    """A list feature of N events: rows, mostly distinct ones, and which one each event has."""
 
     rows: Jagged
     index: npt.NDArray[np.int32]
     """[N], row of each event."""
+    source: object | None = None
+    """Where rows come from that columns share. Those of two columns with the same source are the same ones, as far as
+    both have them; the columns may have many that none of their events uses. None: they are the column's own."""
 
     def take(self, which: I64) -> ListColumn:
-        """The column of the chosen events; rows that none of them uses are dropped."""
-        used, index = np.unique(self.index[which], return_inverse=True)
+        """The column of the chosen events; rows of its own that none of them uses are dropped."""
+        chosen = ListColumn(rows=self.rows, index=self.index[which], source=self.source)
+        return chosen if self.source is not None else chosen.own()
+
+    def own(self) -> ListColumn:
+        """The same with rows of its own, all of them in use."""
+        used, index = np.unique(self.index, return_inverse=True)
         return ListColumn(rows=self.rows.take(used), index=index.astype(np.int32))
 
     @staticmethod
     def concat(columns: Sequence[ListColumn]) -> ListColumn:
         """One column after the other; rows are not compared with each other."""
-        starts = np.cumsum([0, *(column.rows.num_rows for column in columns)])
-        index = [column.index + np.int32(start) for column, start in zip(columns, starts, strict=False)]
-        return ListColumn(rows=Jagged.concat([column.rows for column in columns]), index=np.concatenate(index))
+        source = columns[0].source
+        if source is not None and all(column.source is source for column in columns):
+            most = max((column.rows for column in columns), key=lambda rows: rows.num_rows)
+            return ListColumn(rows=most, index=np.concatenate([column.index for column in columns]), source=source)
+        owned = [column if column.source is None else column.own() for column in columns]
+        starts = np.cumsum([0, *(column.rows.num_rows for column in owned)])
+        index = [column.index + np.int32(start) for column, start in zip(owned, starts, strict=False)]
+        return ListColumn(rows=Jagged.concat([column.rows for column in owned]), index=np.concatenate(index))
 
     @property
     def per_event(self) -> Jagged:
@@ -96,7 +109,7 @@ class EventBatch:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by the columns."""
+        """Memory held by the columns, with that of all rows that they share."""
         flat = sum(int(getattr(self, name).nbytes) for name in _ARRAYS)
         return flat + sum(column.rows.nbytes + int(column.index.nbytes) for column in self.lists)
 

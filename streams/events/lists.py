@@ -23,7 +23,8 @@ from streams.ikjt.jagged import Jagged, offsets_of
 
 _INTEGERS: Final = msgspec.json.Decoder(list[int])
 _SCALARS: Final = msgspec.json.Decoder(list[Scalar])
-_MISSING: Final = (b"", b"null")
+MISSING_TEXTS: Final = (b"", b"null")
+"""What stands in place of a list that is missing."""
 
 
 def list_column(
@@ -80,11 +81,6 @@ def missing_list(*, required: bool) -> list[int]:
     return []
 
 
-def row_of_json(raw: bytes, *, required: bool) -> list[int]:
-    """The ids of a list that is JSON text."""
-    return missing_list(required=required) if raw in _MISSING else _decode(raw)
-
-
 def row_of_values(values: tuple[Scalar, ...] | str | None, *, required: bool) -> Sequence[int]:
     """The ids of a list of scalars; a string says why it is none."""
     if values is None:
@@ -98,7 +94,8 @@ def row_of_values(values: tuple[Scalar, ...] | str | None, *, required: bool) ->
     return [feature_id(value) for value in values]
 
 
-def _decode(raw: bytes) -> list[int]:
+def row_of_json(raw: bytes) -> list[int]:
+    """The ids of a list that is JSON text. PoisonError if it is none."""
     try:
         ids = _INTEGERS.decode(raw)
         if not ids or (min(ids) > -(1 << 63) and max(ids) < 1 << 63):

@@ -42,7 +42,7 @@ class Messages(Protocol):
 
 
 class Format(Protocol):
-    """Parses the values of records. Holds nothing between polls but what it knows of schemas."""
+    """Parses the values of records. Between polls it holds what it knows of schemas, and lists to recognise."""
 
     @property
     def stride(self) -> int:

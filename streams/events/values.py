@@ -79,6 +79,32 @@ def scalars_of(values: Values) -> list[Scalar]:
     return values if isinstance(values, list) else values.scalars()
 
 
+def with_some(values: Values, where: I64, others: list[Scalar]) -> Values:
+    """The values, but the others at these places."""
+    if len(others) == len(values):
+        return others
+    if isinstance(values, Coded):
+        index = values.index.copy()
+        index[where] = len(values.distinct) + np.arange(len(where))
+        return Coded([*values.distinct, *others], index)
+    if isinstance(values, Typed) and set(map(type, others)) == {float if values.numbers.dtype.kind == "f" else int}:
+        try:
+            numbers = values.numbers.copy()
+            numbers[where] = np.array(others, numbers.dtype)
+        except OverflowError:
+            # One of them takes more than 64 bits.
+            pass
+        else:
+            missing = None if values.missing is None else values.missing.copy()
+            if missing is not None:
+                missing[where] = False
+            return Typed(numbers, missing if missing is not None and missing.any() else None)
+    patched = list(scalars_of(values))
+    for i, other in zip(where.tolist(), others, strict=True):
+        patched[i] = other
+    return patched
+
+
 def joined(parts: Sequence[Values]) -> Values:
     """One after the other. At least one."""
     if len(parts) == 1:

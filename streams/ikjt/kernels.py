@@ -34,13 +34,27 @@ _KEYS: Final = np.frombuffer(hashlib.shake_256(b"one key a place").digest(8 * in
 """What tells the places of a block apart. Any numbers do: hashes are never stored."""
 
 
+_UNCOUNTED: Final[dict[str, Any]] = {"_nrt": False}
+"""Numba's own option, which it does not document."""
+
+
 def compiled(function: _Function) -> _Function:
     """Numba's njit with the project's settings, keeping the function's type."""
     return cast("_Function", njit(cache=True, nogil=True)(function))
 
 
+def uncounted(function: _Function) -> _Function:
+    """`compiled`, for kernels that make no arrays and take many: references to those are not counted while they run."""
+    return cast("_Function", njit(cache=True, nogil=True, **_UNCOUNTED)(function))
+
+
+def uncounted_inlined(function: _Function) -> _Function:
+    """For what `uncounted` kernels call in their innermost loops: it becomes a part of each caller."""
+    return cast("_Function", njit(nogil=True, forceinline=True, **_UNCOUNTED)(function))
+
+
 def inlined(function: _Function) -> _Function:
-    """The same for a function that becomes part of its callers: to hand many arrays over costs more than short rows."""
+    """`compiled`, for what becomes a part of its callers: to hand many arrays over costs more than short rows."""
     return cast("_Function", njit(nogil=True, inline="always")(function))
 
 
