@@ -28,8 +28,11 @@ marks          when a clock mark takes effect
 backlog        decoded polls of an input that wait
 progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired
+ahead          bytes of mini-batches that wait for the trainer
+gate           output waits while they are too many
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics
+makers         what a partition is made of
 starting       where a recovered partition reads on
 summary        what a worker leaves behind
 partition      one partition from its recovery to its last cut
@@ -40,6 +43,8 @@ faust_seam     whole fetched batches out of Faust: the only file that knows its 
 emit           outlets on Kafka, with and without transactions
 changelog      the truth about profiles on Kafka, read back
 recovery       the journal on Kafka: progress, cuts and marks read back
+trainer_place  the trainer's committed offsets and the sizes of what follows them
 refusals       partitions that a worker cannot work on
+garbage        how often Python looks for garbage
 job            the process: partitions in threads of their own behind the Faust worker
 """

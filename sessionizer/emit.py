@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from sessionizer.changelog import profile_key
-from sessionizer.outlet import CutPlace, FencedError
+from sessionizer.outlet import Arrived, CutPlace, FencedError
 from sessionizer.progress import Progress, chunk_key, progress_key, to_chunks
 from sessionizer.recovery import offset_of
 from sessionizer.worker_config import WorkerConfig
@@ -72,7 +73,7 @@ class PlainOutlet:
         self._failed_topic = ""
         self.open_bytes = 0
 
-    def send_batch(self, batch: MiniBatch) -> int:
+    def send_batch(self, batch: MiniBatch, arrived: Arrived | None = None) -> int:
         value = wire.encode(batch)
         if len(value) > self._topics.max_message_bytes:
             raise ConfigError(
@@ -84,7 +85,8 @@ class PlainOutlet:
             (PARTITION, str(batch.partition).encode()),
             (WATERMARK, str(batch.watermark_ms).encode()),
         ]
-        self._send(self._topics.minibatches, value, headers=headers)
+        told = None if arrived is None else partial(_tell, arrived, len(value))
+        self._send(self._topics.minibatches, value, headers=headers, delivered=told)
         return len(value)
 
     def send_end(self, epoch: int) -> None:
@@ -261,6 +263,10 @@ class TransactionalOutlet(PlainOutlet):
                     raise failure(self._cause(error.args[0]), self._partition) from error
                 self._ask(lambda: self._producer.poll(0.1))
         raise RetryableError(f"Kafka did not finish a transaction of partition {self._partition}")
+
+
+def _tell(arrived: Arrived, num_bytes: int, offset: int) -> None:
+    arrived(offset, num_bytes)
 
 
 def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config: WorkerConfig) -> PlainOutlet:

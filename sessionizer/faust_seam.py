@@ -54,6 +54,7 @@ INTERRUPTED = 130
 _POLL_S = 0.2
 _PAUSED_S = 0.02
 _WATCH_S = 1.0
+MAX_POLL_MS = 300_000
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
 
@@ -132,8 +133,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
             session_timeout_ms=config.session_timeout_ms,
             heartbeat_interval_ms=config.session_timeout_ms // _HEARTBEATS,
             rebalance_timeout_ms=max(config.session_timeout_ms, 2 * config.drain_ms),
-            # Polling goes on while partitions are full, so a long pause is never a dead worker.
-            max_poll_interval_ms=max(300_000, 4 * config.drain_ms),
+            max_poll_interval_ms=max(MAX_POLL_MS, 4 * config.drain_ms),
         )
 
 
@@ -180,6 +180,7 @@ class BulkConsumer(driver.Consumer):
 
     async def _drain_messages(self, fetcher: Any) -> None:
         handler: BulkHandler = _bulk(self.app).handler
+        stopped: tuple[type[BaseException], ...] = (*self.consumer_stopped_errors, asyncio.CancelledError)
         try:
             while not (self._stopped.is_set() or fetcher._stopped.is_set()):
                 if not self.flow_active:
@@ -193,11 +194,10 @@ class BulkConsumer(driver.Consumer):
                     self._hand_over(await self._fetch(active), active)
                     await asyncio.sleep(0)
                 else:
-                    await asyncio.sleep(_PAUSED_S)
-        except self.consumer_stopped_errors:
-            if not self.app.should_stop:
-                raise
-        except asyncio.CancelledError:
+                    # To the client this is a fetch that finds nothing: else it would leave the group after a while.
+                    with self._thread._ensure_consumer()._subscription.fetch_context():
+                        await asyncio.sleep(_PAUSED_S)
+        except stopped:
             if not self.app.should_stop:
                 raise
 

@@ -11,7 +11,6 @@ fetches and passes record lists on; when a partition's queue is full it is not f
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -24,13 +23,17 @@ from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionC
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
 from sessionizer.faust_seam import Lane, build_app, run_worker
+from sessionizer.garbage import collect_rarely
+from sessionizer.gate import Gate, GatePlace
+from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError
-from sessionizer.partition import Makers, Partition
+from sessionizer.partition import Partition
 from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from sessionizer.recovery import KafkaJournal
 from sessionizer.refusals import more_partitions, torn_partitions
 from sessionizer.reporting import PartitionReport
 from sessionizer.summary import Summary
+from sessionizer.trainer_place import TrainerPlace
 from sessionizer.worker_config import WorkerConfig
 from state.profile_store import ProfileStore, shelf_name
 from streams.errors import ConfigError, RetryableError
@@ -50,9 +53,6 @@ TICK_S = 0.05
 """How soon a clock mark is seen by a partition that has nothing to do."""
 MOST_FENCINGS, FENCINGS_TIMEOUTS = 3, 10
 """So many rebalances with a fenced partition within so many session time-outs: two share a `worker.instance`."""
-
-_COLLECT_EVERY = (200_000, 50, 100)
-"""Thresholds of Python's garbage collector; what a cycle can hold back until then is tens of megabytes at most."""
 
 Log = Callable[[str, Mapping[str, object]], None]
 """Takes an event's name and its fields."""
@@ -75,6 +75,7 @@ class Job:
     log: Log
     format: FormatConfig = field(default_factory=FormatConfig)
     profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
+    trainer_group: str = "recd-trainer"  # Where the trainer commits what is in a checkpoint.
     profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
     def partition(self, partition: int) -> Partition:
@@ -86,6 +87,7 @@ class Job:
             decoder=self._decoder(self.schema),
             outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
             profiles=self._profile_copy(partition),
+            gate=(lambda report: self._gate(partition, report)) if self.worker.max_ahead_bytes else None,
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
@@ -97,6 +99,12 @@ class Job:
             lateness_ms=self.session.lateness_ms,
             fresh_ms=self.batch.fresh_ms,
         )
+
+    def _gate(self, partition: int, report: PartitionReport) -> Gate:
+        topic, group = self.topics.minibatches, self.trainer_group
+        most = self.worker.max_ahead_bytes
+        place = GatePlace(partition=partition, topic=topic, group=group, max_bytes=most, log=self.log)
+        return Gate(place, TrainerPlace(self.kafka, topic, partition, group), report, self.now_ms())
 
     def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
         if not self.profiles.external:
@@ -376,16 +384,9 @@ class Fleet:
             )
 
 
-def _collect_rarely() -> None:
-    """Records come by the hundred thousand and never form a cycle: looking for one took a tenth of the time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_EVERY)
-
-
 def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int = 0) -> Summary:
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
-    _collect_rarely()
+    collect_rarely()
     fleet = Fleet(job, exit_at_end=exit_at_end)
     app = build_app(fleet, job.kafka, job.topics.inputs, job.worker, directory=directory, web_port=web_port)
     interrupted = run_worker(app)

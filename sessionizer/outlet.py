@@ -9,7 +9,7 @@ when another worker has taken the partition over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,10 @@ class CutPlace:
     chunks: int
 
 
+Arrived = Callable[[int, int], None]
+"""Takes the offset of a mini-batch and its bytes."""
+
+
 class Outlet(Protocol):
     """Writes for one partition. What is sent becomes visible at `commit`, all of it or nothing."""
 
@@ -40,8 +44,8 @@ class Outlet(Protocol):
     def open_bytes(self) -> int:
         """Bytes sent since the last commit."""
 
-    def send_batch(self, batch: MiniBatch) -> int:
-        """Returns the size on the wire in bytes."""
+    def send_batch(self, batch: MiniBatch, arrived: Arrived | None = None) -> int:
+        """Returns the size on the wire in bytes; `arrived` is called once it is in the log, committed or not."""
 
     def send_end(self, epoch: int) -> None:
         """The end record of an epoch."""

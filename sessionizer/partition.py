@@ -18,16 +18,13 @@ a working copy whose tag says what it lacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from sessionizer.backlog import Backlog, Decoder, between, without_future
-from sessionizer.core import PartitionCore
+from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
+from sessionizer.makers import Makers
 from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
-from sessionizer.outlet import Journal, Outlet
-from sessionizer.profile_copy import ProfileCopy
 from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
@@ -37,25 +34,10 @@ from streams.errors import InvariantError
 from streams.events.event import EventBatch
 from streams.events.record import Decoded, Records
 from streams.inputs import Input, Position
+from streams.minibatch import MiniBatch
 
 _CUT_SHARE = 20
 """A cut that took t is followed by at least 20 t without one, for each partition that shares the process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Makers:
-    """How the parts of a partition are made; each is called once per recovery, in this order."""
-
-    outlet: Callable[[], Outlet]
-    """Opens the outlet and fences every older writer of the partition."""
-    journal: Callable[[], Journal]
-    core: Callable[[bytes | None, Position], PartitionCore]
-    """The core of a cut, or a new one without; it goes on at the given position."""
-    decoder: Decoder
-    outcomes: Decoder | None = None
-    """Decoder of the outcomes where they have a topic of their own."""
-    profiles: Callable[[], ProfileCopy] | None = None
-    """The working copy of the users' profiles, where they are kept outside the core."""
 
 
 class Partition:
@@ -83,6 +65,7 @@ class Partition:
         if self._profiles is not None:
             self._profiles.reach()  # Nothing else is opened again and again while it does not answer.
         self._outlet = makers.outlet()
+        self._gate = makers.gate(report) if makers.gate is not None else None
         self._journal = makers.journal()
         recovered = self._journal.load()
         self._known = self._progress = recovered.progress
@@ -131,9 +114,13 @@ class Partition:
 
         `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
         """
-        self._add(self._journal.new_marks())
-        self._apply_due()
-        self._work()
+        if self._gate is not None:
+            # What waits for a batch to fill is not late while it could not leave.
+            self._ready_ms += self._gate.look(self._now_ms())
+        if not self._is_blocked:
+            self._add(self._journal.new_marks())
+            self._apply_due()
+            self._work()
         now_ms = self._now_ms()
         self.report.state(self.core, now_ms)
         if self._marks.replaying:
@@ -142,6 +129,8 @@ class Partition:
             self._commit(with_cut=True)
         elif self._unsent and now_ms - self._committed_ms >= self._config.commit_every_ms:
             self._commit()
+        if self._is_blocked:
+            return
         if self._fresh_ms:
             self._keep_fresh(now_ms)
         for source in caught_up:
@@ -174,9 +163,16 @@ class Partition:
         """Give up what is not committed, and leave Kafka."""
         self._outlet.close()
         self._journal.close()
+        if self._gate is not None:
+            self._gate.close()
         if self._profiles is not None:
             self._profiles.close()
         self.report.forget()
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether nothing new may be emitted: what was emitted before is made again all the same."""
+        return self._gate is not None and self._gate.is_shut and not self._marks.replaying
 
     @property
     def _cut_position(self) -> Position | None:
@@ -197,6 +193,8 @@ class Partition:
     def _feed_some(self, backlog: Backlog) -> bool:
         """Feed an input up to where it has to stop next; False if it cannot go on."""
         source = backlog.source
+        if self._is_blocked:
+            return False
         if backlog.head is not None and not self._marks.replaying:
             self._judge_future(backlog)
         decoded = backlog.head
@@ -240,8 +238,7 @@ class Partition:
             match effect:
                 case EmitBatch(batch):
                     if batch.sequence >= self._known.next_sequence:
-                        self.report.batch(batch, self._outlet.send_batch(batch))
-                        self._unsent = True
+                        self._send(batch)
                 case EndReached(epoch=epoch):
                     if epoch >= self._known.next_epoch:
                         self._outlet.send_end(epoch)
@@ -249,6 +246,13 @@ class Partition:
                 case ReportLate():
                     if not self._marks.replaying:
                         self.report.late(effect)
+
+    def _send(self, batch: MiniBatch) -> None:
+        num_bytes = self._outlet.send_batch(batch, self._gate.arrived if self._gate is not None else None)
+        if self._gate is not None:
+            self._gate.sent(num_bytes)
+        self.report.batch(batch, num_bytes)
+        self._unsent = True
 
     def _apply_due(self) -> None:
         """Apply the marks that act here; then settle the requests that came too late to act where they said."""

@@ -113,6 +113,12 @@ class PartitionReport:
             self._reporter.count("recd_outcomes_by_delay_total", amount, below_ms=str(2**bucket))
         self._counted = delays.copy()
 
+    def ahead(self, num_bytes: int, shut_ms: int) -> None:
+        """What waits for the trainer, and how long output has waited for it since the last call."""
+        self._reporter.gauge("recd_ahead_bytes", num_bytes, partition=self._label)
+        if shut_ms:
+            self._reporter.count("recd_blocked_ms_total", shut_ms, partition=self._label)
+
     def fetch_lag(self, source: Input, events: int) -> None:
         """End of an input's partition minus next offset to read."""
         if source is Input.INTERACTIONS:

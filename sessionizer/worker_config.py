@@ -44,6 +44,10 @@ class WorkerConfig:
     """Bytes fetched from a partition at once."""
     max_transaction_bytes: int = 32 << 20
     """A transaction with this much in it is committed early."""
+    max_ahead_bytes: int = 0
+    """Output of a partition waits while this many bytes of its mini-batches are in no checkpoint of the trainer yet;
+    0 turns it off. Must hold more than the trainer trains between two checkpoints, or it waits for their clock. Goes by
+    the offsets of `source.group`, once a second; one poll's mini-batches may exceed it."""
     cut_chunk_bytes: int = 900_000
     """Cuts are written in records of this size; it must fit the broker's largest message."""
     session_timeout_ms: int = 10_000
@@ -58,8 +62,9 @@ class WorkerConfig:
             raise ConfigError("worker.app is empty; give the group a name")
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, int) and value < 1:
-                raise ConfigError(f"worker.{one.name} must be at least 1")
+            least = 0 if one.name == "max_ahead_bytes" else 1
+            if isinstance(value, int) and value < least:
+                raise ConfigError(f"worker.{one.name} must be at least {least}")
         if self.max_poll_records > self.max_queue_records:
             raise ConfigError("worker.max_poll_records exceeds worker.max_queue_records; raise the latter")
 

@@ -42,6 +42,8 @@ Name = Literal[
     "recd_outcomes_lag_events",
     "recd_outcomes_behind_ms",
     "recd_held_events",
+    "recd_ahead_bytes",
+    "recd_blocked_ms_total",
     "recd_trained_samples_total",
     "recd_trained_corrections_total",
     "recd_steps_total",
@@ -139,6 +141,15 @@ METRICS: Final[dict[Name, Metric]] = {
         "gauge", "ms", "Watermark of the interactions minus that of the outcomes in their own topic", ("partition",)
     ),
     "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
+    "recd_ahead_bytes": Metric(
+        "gauge",
+        "bytes",
+        "Mini-batches that no checkpoint of the trainer has yet, counted no further than worker.max_ahead_bytes",
+        ("partition",),
+    ),
+    "recd_blocked_ms_total": Metric(
+        "counter", "ms", "Time that output has waited for the trainer (worker.max_ahead_bytes)", ("partition",)
+    ),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),
     "recd_trained_corrections_total": Metric(
         "counter", "samples", "Corrections the model has learned from; their samples were counted before"

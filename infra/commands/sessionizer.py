@@ -86,6 +86,7 @@ def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) ->
         join=settings.join,
         batch=settings.batch,
         worker=settings.worker,
+        trainer_group=settings.source.group,
         reporter=_reporter(settings),
         now_ms=clock.now_ms,
         log=lambda event, fields: log.info(event, **fields),

@@ -16,7 +16,7 @@ import pytest
 
 from sessionizer import emit, faust_seam, job
 from sessionizer.emit import PlainOutlet, TransactionalOutlet
-from sessionizer.outlet import CutPlace, Recovered
+from sessionizer.outlet import Arrived, CutPlace, Recovered
 from sessionizer.progress import Progress
 from sessionizer.recovery import KafkaJournal, PlacedMarks
 from streams.clock_mark import ClockMark
@@ -68,8 +68,8 @@ class _Sites:
 class _CrashingOutlet(PlainOutlet):
     """An outlet that tells every step."""
 
-    def send_batch(self, batch: MiniBatch) -> int:
-        size = super().send_batch(batch)
+    def send_batch(self, batch: MiniBatch, arrived: Arrived | None = None) -> int:
+        size = super().send_batch(batch, arrived)
         _Sites.passed("batch sent")
         return size
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sessionizer.outlet import Chunk, CutPlace, FencedError, Recovered
+from sessionizer.outlet import Arrived, Chunk, CutPlace, FencedError, Recovered
 from sessionizer.progress import Progress, from_chunks, to_chunks
 from state.memory_profiles import MemoryProfiles
 from state.store import Missing
@@ -86,9 +86,15 @@ class MemoryOutlet:
         log.owner += 1
         self._owner = log.owner
 
-    def send_batch(self, batch: MiniBatch) -> int:
+    def send_batch(self, batch: MiniBatch, arrived: Arrived | None = None) -> int:
         data = wire.encode(batch)
-        self._send(lambda: self._log.batches.append(data))
+
+        def act() -> None:
+            self._log.batches.append(data)
+            if arrived is not None:
+                arrived(len(self._log.batches) - 1, len(data))
+
+        self._send(act)
         return len(data)
 
     def send_end(self, epoch: int) -> None:

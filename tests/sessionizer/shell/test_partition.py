@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from sessionizer.config import BatchConfig
 from sessionizer.core import PartitionCore
+from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError, Recovered
-from sessionizer.partition import Makers, Partition
+from sessionizer.partition import Partition
 from sessionizer.progress import CutRef, Progress
 from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position

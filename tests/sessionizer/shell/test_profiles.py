@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sessionizer.config import ProfilesConfig
 from sessionizer.core import PartitionCore
+from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError
-from sessionizer.partition import Makers
 from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from state.memory_profiles import MemoryProfiles
 from state.profile_store import Tag

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from sessionizer.config import BatchConfig, JoinConfig
 from sessionizer.core import PartitionCore
-from sessionizer.partition import Makers, Partition
+from sessionizer.makers import Makers
+from sessionizer.partition import Partition
 from sessionizer.reporting import PartitionReport
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind

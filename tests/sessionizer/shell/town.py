@@ -61,10 +61,13 @@ class Town:
     def end(self, partition: int, after_offset: int) -> None:
         self.mark(ClockMark(partition=partition, after_offset=after_offset, kind=MarkKind.END))
 
-    def start(self, *, exit_at_end: bool = True, dies_at: int = 0, **worker: object) -> subprocess.Popen[str]:
+    def start(
+        self, *, exit_at_end: bool = True, dies_at: int = 0, max_poll_ms: int = 0, **worker: object
+    ) -> subprocess.Popen[str]:
         """A worker process. Small polls and quick commits, so that much can happen in a short test.
 
         `dies_at`: it kills itself when it is about to write changed profiles to Redis for the n-th time.
+        `max_poll_ms`: it must leave the group when it has not polled for so long; 0: as in life.
         """
         config = WorkerConfig(
             app=f"{self.topics.minibatches}-app", commit_every_ms=100, cut_every_ms=300, session_timeout_ms=6_000
@@ -78,6 +81,7 @@ class Town:
             "exit_at_end": exit_at_end,
             "redis": self.redis,
             "dies_at": dies_at,
+            "max_poll_ms": max_poll_ms,
         }
         command = [sys.executable, "-m", "tests.sessionizer.shell.worker_main", json.dumps(settings)]
         with (self.directory / f"worker-{len(self.workers)}.log").open("w") as log:

@@ -18,6 +18,7 @@ import msgspec
 
 from infra.clock import Clock
 from infra.logging import configure
+from sessionizer import faust_seam
 from sessionizer.config import JoinConfig, ProfilesConfig
 from sessionizer.job import Job, run
 from sessionizer.worker_config import WorkerConfig
@@ -58,6 +59,8 @@ def profile_store(settings: dict[str, object]) -> RedisProfiles | None:
 def main(settings: dict[str, object]) -> None:
     """Run until the end marks, or a signal."""
     configure("warning")
+    if settings["max_poll_ms"]:
+        faust_seam.MAX_POLL_MS = int(str(settings["max_poll_ms"]))
 
     def log(event: str, fields: Mapping[str, object]) -> None:
         sys.stderr.write(json.dumps({"event": event, **fields}) + "\n")
