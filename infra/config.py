@@ -98,10 +98,25 @@ class Config:
 
     def __post_init__(self) -> None:
         self.model.check_against(self.schema)
+        if self.topics.outcomes is not None:
+            self._check_outcomes()
         if self.batch.max_bytes > self.topics.max_message_bytes:
             raise ConfigError(
                 f"batch.max_bytes = {self.batch.max_bytes} is above topics.max_message_bytes = "
                 f"{self.topics.max_message_bytes}, so mini-batches could be refused; lower it, or raise the other"
+            )
+
+    def _check_outcomes(self) -> None:
+        """Outcomes in a topic of their own must find impressions."""
+        if self.event.impression is None and self.event.join == "impression":
+            raise ConfigError(
+                "event.impression names no field, but topics.outcomes is set; name the one by which outcomes refer to "
+                'their impressions, or set event.join = "user_item"'
+            )
+        if self.event.kind is None and self.event.default_kind != "impression":
+            raise ConfigError(
+                f'event.default_kind is "{self.event.default_kind}", but topics.outcomes is set, and outcomes are '
+                'joined to impressions only; set it to "impression", or name the field of the kind in event.kind'
             )
 
     @cached_property

@@ -26,10 +26,13 @@ core           events and marks in, effects out
 cut            snapshots of a core as bytes
 compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
+backlog        decoded polls of an input that wait
 progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics
+starting       where a recovered partition reads on
+summary        what a worker leaves behind
 partition      one partition from its recovery to its last cut
 
 Shell:
@@ -38,5 +41,6 @@ faust_seam     whole fetched batches out of Faust: the only file that knows its 
 emit           outlets on Kafka, with and without transactions
 changelog      the truth about profiles on Kafka, read back
 recovery       the journal on Kafka: progress, cuts and marks read back
+refusals       partitions that a worker cannot work on
 job            the process: partitions in threads of their own behind the Faust worker
 """

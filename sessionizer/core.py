@@ -25,7 +25,7 @@ from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionC
 from sessionizer.corrections import Memory
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.history import Histories
-from sessionizer.intake import Intake
+from sessionizer.intake import Intake, runs, stretch
 from sessionizer.join import Joins
 from sessionizer.leaving import samples_of
 from sessionizer.packer import Clustered, Packer
@@ -91,13 +91,13 @@ class PartitionCore:
         effects: list[Effect] = []
         start = 0
         erasing = events.kind == EventKind.TOMBSTONE
-        for first, last in _runs(erasing):
-            effects += self._take(_between(events, start, first), source)
+        for first, last in runs(erasing):
+            effects += self._take(stretch(events, start, first), source)
             self.account.erased += self._intake.erase(np.unique(events.user[first:last]))
             effects += self._catch_up()
             self.account.tombstones += last - first
             start = last
-        effects += self._take(_between(events, start, len(events)), source)
+        effects += self._take(stretch(events, start, len(events)), source)
         self.position = self.position.moved(source, next_offset)
         self._balance()
         return effects
@@ -275,6 +275,15 @@ class PartitionCore:
         return self._intake.merge.arrivals[source].max_time_ms
 
     @property
+    def has_outcomes(self) -> bool:
+        """Whether it reads outcomes of their own topic."""
+        return len(self._intake.merge.arrivals) > 1
+
+    def num_early(self, source: Input) -> int:
+        """Events of one input that wait for the other one only."""
+        return self._intake.merge.num_early(source)
+
+    @property
     def held(self) -> int:
         """Samples accepted but not in an emitted batch; those that may be corrected have been in one."""
         return len(self._rows) - self._rows.num_outcomes - len(self._memory) + self._packer.num_samples
@@ -325,9 +334,8 @@ class PartitionCore:
     def cut(self) -> bytes:
         """Snapshot: `restore` goes on from here."""
         pending = self._packer.pending
-        two = len(self._intake.merge.arrivals) > 1
         header = {
-            "version": VERSION_OF_TWO if two else VERSION,
+            "version": VERSION_OF_TWO if self.has_outcomes else VERSION,
             "fingerprint": self.fingerprint,
             "partition": self.partition,
             "next_offset": self.position.interactions,
@@ -386,13 +394,3 @@ class PartitionCore:
             core._rows.restore(cut.under("rows", arrays))
             core._packer.pending = Clustered.restore(pending, len(schema.histories)) if pending else None
         return core
-
-
-def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """[start, end) of every run of true flags."""
-    edges = np.flatnonzero(np.diff(flags.astype(np.int8), prepend=0, append=0))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
-def _between(events: EventBatch, start: int, end: int) -> EventBatch:
-    return events if (start, end) == (0, len(events)) else events.take(np.arange(start, end))

@@ -131,7 +131,13 @@ class PlainOutlet:
             self._ask(lambda: self._producer.flush(0))
 
     def _send_progress(self, progress: Progress) -> None:
-        named = msgspec.structs.replace(progress, source=self._topics.interactions, topic_ids=self.topic_ids)
+        outcomes = self._topics.outcomes
+        named = msgspec.structs.replace(
+            progress,
+            source=self._topics.interactions,
+            topic_ids=self.topic_ids,
+            outcomes=msgspec.UNSET if outcomes is None else outcomes,
+        )
         self._send(self._topics.cuts, named.encode(), key=progress_key(self._partition))
 
     def _committed(self) -> int:
@@ -278,7 +284,7 @@ def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config
         extra=settings,
     )
     outlet = (PlainOutlet if kafka.plain else TransactionalOutlet)(partition, producer, topics, config)
-    outlet.topic_ids = topic_ids(kafka, (topics.interactions, topics.minibatches))
+    outlet.topic_ids = topic_ids(kafka, (*topics.inputs, topics.minibatches))
     return outlet
 
 

@@ -1,4 +1,4 @@
-"""The seam to Faust: whole fetched batches of one topic go to a handler, past Faust's one-coroutine-per-event path.
+"""The seam to Faust: whole fetched batches of the inputs go to a handler, past Faust's one-coroutine-per-event path.
 
 Owns every use of Faust's private names (faust-streaming 0.15.3, pinned exactly) and all that a Faust worker means
 here: group membership, assignment, rebalancing, timers, web, signals. Never decodes, never decides, never keeps an
@@ -15,8 +15,8 @@ What differs from a stock worker, and where:
     producer    not started: what is emitted goes through the partitions' own transactional producers
     shutdown    `on_stop` drains the handler while the group still counts us in; a second signal quits at once
 
-Only one topic is subscribed. Clock marks are read by each partition itself, so no two topics have to be assigned
-alike: Faust's round-robin assignor would not do that when the workers do not divide the partitions.
+Clock marks are read by each partition itself. With two inputs, partition p of both must go to one worker: the range
+assignor divides each topic alike, round-robin does not when the workers do not divide the partitions.
 """
 
 # Faust's methods are overridden with the signatures they have: loosely typed, and reaching for private names.
@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Protocol
 import aiokafka
 import faust
 from aiokafka.consumer import fetcher
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
@@ -46,6 +47,7 @@ from mode import Service
 from sessionizer.fetched import Fetched, MessagesOnly
 from sessionizer.worker_config import WorkerConfig
 from streams.events.record import Message, Records
+from streams.inputs import Input
 from streams.kafka.client import KafkaConfig
 
 INTERRUPTED = 130
@@ -55,30 +57,36 @@ _WATCH_S = 1.0
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
 
+Lane = tuple[Input, int]
+"""An input and one of its partitions."""
+
 
 class BulkHandler(Protocol):
     """Who gets the records. All methods are called on the event loop and must return at once, or be awaited."""
 
     def assigned(self, partitions: set[int]) -> None:
-        """These are ours now, and no others."""
+        """These are ours now, of every input, and no others."""
+
+    def torn(self, partitions: set[int]) -> None:
+        """These were given to us of some inputs only, so nobody can join them."""
 
     async def revoked(self) -> None:
         """None are ours any more: finish them; return when nothing of them is left, or time is up."""
 
-    def starts(self) -> dict[int, int]:
-        """Partitions to be read from these offsets from now on; each is named once."""
+    def starts(self) -> dict[Lane, int]:
+        """What is to be read from these offsets from now on; each is named once."""
 
-    def wants(self) -> set[int]:
-        """Partitions that may be fetched now."""
+    def wants(self) -> set[Lane]:
+        """What may be fetched now."""
 
-    def take(self, partition: int, records: Records) -> None:
+    def take(self, lane: Lane, records: Records) -> None:
         """Records in offset order."""
 
-    def caught_up(self, lags: Mapping[int, int]) -> None:
-        """How many records each fetched partition still has that were not handed over."""
+    def caught_up(self, lags: Mapping[Lane, int]) -> None:
+        """How many records each of the fetched still has that were not handed over."""
 
-    def finished(self) -> Mapping[int, int]:
-        """Next offset to commit of each partition."""
+    def finished(self) -> Mapping[Lane, int]:
+        """Next offset to commit of each."""
 
     def lost(self, partitions: set[int]) -> None:
         """The records that these were to read next are not in the topic; nothing is handed over from elsewhere."""
@@ -105,14 +113,14 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:  # noqa: ARG002  (Faust's signature)
         app = _bulk(self.app)
         config = app.worker_config
-        self._assignor = RoundRobinPartitionAssignor
+        self._assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
         fetcher.PartitionRecords = MessagesOnly
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
             group_id=config.app,
             group_instance_id=config.instance,
-            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            partition_assignment_strategy=[self._assignor],
             enable_auto_commit=False,
             # The handler names every position. One that is gone is told to it, never replaced by another.
             auto_offset_reset="none",
@@ -157,7 +165,12 @@ class BulkConsumer(driver.Consumer):
 
     async def on_partitions_assigned(self, assigned: set[Any], generation_id: int = 0) -> None:
         await super().on_partitions_assigned(assigned, generation_id)
-        _bulk(self.app).handler.assigned({tp.partition for tp in assigned if tp.topic == _bulk(self.app).bulk_topic})
+        app = _bulk(self.app)
+        of_each = [{tp.partition for tp in assigned if tp.topic == topic} for topic in app.bulk_topics]
+        if torn := set.union(*of_each) - set.intersection(*of_each):
+            app.handler.torn(torn)
+            app.request_stop()
+        app.handler.assigned(set.intersection(*of_each))
 
     async def perform_seek(self) -> None:
         """Faust would go to the group's commits, perhaps after the handler has named a position."""
@@ -204,20 +217,26 @@ class BulkConsumer(driver.Consumer):
         self._seek_to(moved)
         wanted = handler.wants() - moved.keys()
         for tp, found in records.items():
-            if tp.partition in wanted:
-                handler.take(tp.partition, Fetched(tp.topic, tp.partition, found))
-        handler.caught_up({tp.partition: lag for tp in active if (lag := self._lag(tp)) is not None})
+            if self._lane(tp) in wanted:
+                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found))
+        handler.caught_up({self._lane(tp): lag for tp in active if (lag := self._lag(tp)) is not None})
 
-    def _seek_to(self, positions: Mapping[int, int]) -> None:
+    def _seek_to(self, positions: Mapping[Lane, int]) -> None:
         assigned = self.assignment()
-        for partition, offset in positions.items():
-            tp = TopicPartition(_bulk(self.app).bulk_topic, partition)
+        for lane, offset in positions.items():
+            tp = self._tp(lane)
             if tp in assigned:
                 self._thread.seek(tp, offset)
 
-    def _tps(self, partitions: set[int]) -> set[Any]:
-        wanted = {TopicPartition(_bulk(self.app).bulk_topic, partition) for partition in partitions}
-        return wanted & self.assignment()
+    def _tp(self, lane: Lane) -> Any:
+        source, partition = lane
+        return TopicPartition(_bulk(self.app).bulk_topics[source], partition)
+
+    def _lane(self, tp: Any) -> Lane:
+        return Input(_bulk(self.app).bulk_topics.index(tp.topic)), tp.partition
+
+    def _tps(self, lanes: set[Lane]) -> set[Any]:
+        return {self._tp(lane) for lane in lanes} & self.assignment()
 
     def _lag(self, tp: Any) -> int | None:
         """Records after the position; None before the first fetch has told where the partition ends."""
@@ -231,10 +250,7 @@ class BulkConsumer(driver.Consumer):
 
     async def _commit_tps(self, tps: Any, start_new_transaction: bool) -> bool:  # noqa: ARG002, FBT001  (Faust's signature)
         assigned = self.assignment()
-        offsets = {
-            TopicPartition(_bulk(self.app).bulk_topic, p): offset
-            for p, offset in _bulk(self.app).handler.finished().items()
-        }
+        offsets = {self._tp(lane): offset for lane, offset in _bulk(self.app).handler.finished().items()}
         new = {tp: o for tp, o in offsets.items() if tp in assigned and (self._committed_offset[tp] or 0) < o}
         if not new or self.app.rebalancing:
             return False
@@ -261,14 +277,14 @@ class BulkBoot(BootStrategy):
 
 
 class BulkApp(faust.App):
-    """A Faust app that reads one topic in bulk."""
+    """A Faust app that reads its input topics in bulk."""
 
     BootStrategy = BulkBoot
 
     handler: BulkHandler
     kafka: KafkaConfig
     worker_config: WorkerConfig
-    bulk_topic: str
+    bulk_topics: tuple[str, ...]
     worker: BulkWorker | None = None
 
     def _new_transport(self) -> BulkTransport:
@@ -314,13 +330,13 @@ class BulkWorker(Worker):
 def build_app(
     handler: BulkHandler,
     kafka: KafkaConfig,
-    topic: str,
+    topics: tuple[str, ...],
     config: WorkerConfig,
     *,
     directory: Path,
     web_port: int = 0,
 ) -> BulkApp:
-    """The app that gives `handler` the records of `topic`. `web_port` 0: no web server.
+    """The app that gives `handler` the records of `topics`, in the order of `Input`. `web_port` 0: no web server.
 
     Makes the event loop of this thread: Faust's services bind themselves to the one they find when they are made.
     """
@@ -345,11 +361,11 @@ def build_app(
         broker_heartbeat_interval=config.session_timeout_ms / 1000 / _HEARTBEATS,
         autodiscover=False,
     )
-    app.handler, app.kafka, app.worker_config, app.bulk_topic = handler, kafka, config, topic
-    source = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    app.handler, app.kafka, app.worker_config, app.bulk_topics = handler, kafka, config, topics
+    source = app.topic(*topics, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
     async def subscription(stream: Any) -> None:
-        # Keeps the topic subscribed. Its records go to the handler, so this stream stays empty.
+        # Keeps the topics subscribed. Their records go to the handler, so this stream stays empty.
         async for _ in stream:
             raise AssertionError("a record took the way past the handler")
 

@@ -15,6 +15,7 @@ from sessionizer.cut import Arrays, prefixed, under
 from sessionizer.erasures import Erasures
 from sessionizer.merge import Merge
 from sessionizer.rows import Rows
+from streams.events.event import EventBatch
 from streams.events.schema import EventKind
 from streams.inputs import Input
 
@@ -72,3 +73,14 @@ class Intake:
         """State from a cut."""
         self.merge.restore(arrays)
         self.erasures.restore(under("erasures", arrays))
+
+
+def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """[start, end) of every run of true flags."""
+    edges = np.flatnonzero(np.diff(flags.astype(np.int8), prepend=0, append=0))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def stretch(events: EventBatch, start: int, end: int) -> EventBatch:
+    """Events [start, end)."""
+    return events if (start, end) == (0, len(events)) else events.take(np.arange(start, end))

@@ -23,21 +23,24 @@ from sessionizer.changelog import KafkaChangelog
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
-from sessionizer.faust_seam import build_app, run_worker
+from sessionizer.faust_seam import Lane, build_app, run_worker
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Makers, Partition
 from sessionizer.profile_copy import CopyPlace, ProfileCopy
 from sessionizer.recovery import KafkaJournal
+from sessionizer.refusals import more_partitions, torn_partitions
 from sessionizer.reporting import PartitionReport
+from sessionizer.summary import Summary
 from sessionizer.worker_config import WorkerConfig
 from state.profile_store import ProfileStore, shelf_name
 from streams.errors import ConfigError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
+from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
 from streams.events.record import Records
 from streams.events.schema import EventSchema
-from streams.inputs import Position
+from streams.inputs import Input, Position
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
@@ -45,10 +48,8 @@ from streams.metrics import Reporter
 
 TICK_S = 0.05
 """How soon a clock mark is seen by a partition that has nothing to do."""
-MOST_FENCINGS = 3
-"""So many rebalances with a fenced partition, close together: two processes share a `worker.instance`."""
-FENCINGS_TIMEOUTS = 10
-"""How close together, in session time-outs."""
+MOST_FENCINGS, FENCINGS_TIMEOUTS = 3, 10
+"""So many rebalances with a fenced partition within so many session time-outs: two share a `worker.instance`."""
 
 _COLLECT_EVERY = (200_000, 50, 100)
 """Thresholds of Python's garbage collector; what a cycle can hold back until then is tens of megabytes at most."""
@@ -82,7 +83,8 @@ class Job:
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
-            decoder=EventDecoder(self.schema, choose(self.format, self.schema, lambda: Registry(self.format))),
+            decoder=self._decoder(self.schema),
+            outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
             profiles=self._profile_copy(partition),
         )
         report = PartitionReport(self.reporter, partition)
@@ -104,11 +106,16 @@ class Job:
         place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
         return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
 
-    def _core(self, partition: int, cut: bytes | None, offset: int) -> PartitionCore:
-        if cut is not None:
-            return PartitionCore.restore(self.schema, self.session, self.batch, cut, self.join, self.profiles)
-        core = PartitionCore(self.schema, self.session, self.batch, partition, self.join, self.profiles)
-        core.position = Position(offset)
+    def _decoder(self, schema: EventSchema) -> EventDecoder:
+        return EventDecoder(schema, choose(self.format, schema, lambda: Registry(self.format)))
+
+    def _core(self, partition: int, cut: bytes | None, start: Position) -> PartitionCore:
+        two, made = self.topics.outcomes is not None, (self.schema, self.session, self.batch)
+        if cut is None:
+            core = PartitionCore(*made, partition, self.join, self.profiles, with_outcomes=two)
+        else:
+            core = PartitionCore.restore(*made, cut, self.join, self.profiles, with_outcomes=two)
+        core.position = start
         return core
 
 
@@ -116,7 +123,7 @@ class Job:
 class State:
     """What the event loop may know of a partition, replaced as a whole by the partition's thread."""
 
-    committed_offset: int = 0
+    committed: Position = field(default_factory=Position)
     ended: bool = False
     """Whether an end mark was the last thing that happened, and no record is known to follow it."""
     held: int = 0
@@ -133,38 +140,42 @@ class PartitionThread:
         self.failure: BaseException | None = None
         self.fenced_ms = -1
         """When another worker was found to own the partition; -1: not."""
-        self.lag: int | None = None
-        """Records of the topic that were not handed over yet, once known."""
         self._job = job
         self._together = together
-        self._inbox: deque[Records] = deque()
-        self._queued = 0
-        self._start: int | None = None
+        self._inputs = tuple(Input)[: len(job.topics.inputs)]
+        self.lags: dict[Input, int] = {}
+        """Records of each input that were not handed over yet, once known."""
+        self._inbox: deque[tuple[Input, Records]] = deque()
+        self._queued = dict.fromkeys(Input, 0)
+        self._start: Position | None = None
         self._started = False
+        self._readable = frozenset(self._inputs)
+        """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
         self._stopping = False
         self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
-    def take_start(self) -> int | None:
-        """The offset to read from, once after each recovery."""
+    def take_start(self) -> dict[Lane, int]:
+        """The offsets to read from, once after each recovery."""
         with self._changed:
             start, self._start = self._start, None
             self._started = self._started or start is not None
-            return start
+            return {} if start is None else {(source, self.partition): start[source] for source in self._inputs}
 
     @property
-    def wants(self) -> bool:
-        """Whether more records may come."""
-        return self._started and self._start is None and self._queued < self._job.worker.max_queue_records
+    def wants(self) -> set[Lane]:
+        """Of which inputs more records may come."""
+        most = self._job.worker.max_queue_records if self._started and self._start is None else 0
+        return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
-    def put(self, records: Records) -> None:
+    def put(self, source: Input, records: Records) -> None:
         """Queue records; ignored while the partition is recovering."""
         with self._changed:
             if self._started and self._start is None:
-                self._inbox.append(records)
-                self._queued += len(records)
+                self._inbox.append((source, records))
+                self._queued[source] += len(records)
                 self._changed.notify()
 
     def lose(self) -> None:
@@ -207,15 +218,17 @@ class PartitionThread:
         try:
             with self._changed:
                 self._inbox.clear()
-                self._queued = 0
-                self.lag = None
+                self._queued = dict.fromkeys(Input, 0)
+                self.lags = {}
+                self._readable = frozenset(self._inputs)
+                self._start = partition.start
                 self._lost = False
-                self._start = partition.start_offset
                 self._started = False
             while not self._stopping:
-                records = self._next()
-                if len(records):
-                    partition.feed(records)
+                found = self._next()
+                if found is not None:
+                    source, records = found
+                    partition.feed(records, source)
                 partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
@@ -223,27 +236,31 @@ class PartitionThread:
         finally:
             partition.close()
 
-    def _next(self) -> Records:
+    def _next(self) -> tuple[Input, Records] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
             if self._lost and not self._inbox:
                 raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
-                return ()
-            records = self._inbox.popleft()
-            self._queued -= len(records)
-            return records
+                return None
+            source, records = self._inbox.popleft()
+            self._queued[source] -= len(records)
+            return source, records
 
-    def _caught_up(self) -> bool:
-        """Whether every record of the topic, as far as is known, has been fed."""
-        return self.lag == 0 and not self._inbox
+    def _caught_up(self) -> frozenset[Input]:
+        """Inputs of which every record, as far as is known, has been handed over."""
+        waiting = {source for source, _ in self._inbox}
+        return frozenset(source for source in self._inputs if self.lags.get(source) == 0 and source not in waiting)
 
     def _publish(self, partition: Partition) -> None:
-        core = partition.core
-        ended = partition.ended and self._caught_up()
-        self.state = State(partition.committed_offset, ended, core.held, Account() + core.account)
-        if self.lag is not None:
-            partition.report.fetch_lag(self.lag + self._queued)
+        core, caught_up = partition.core, self._caught_up()
+        ended = partition.ended and len(caught_up) == len(self._inputs)
+        self.state = State(partition.committed, ended, core.held, Account() + core.account)
+        most = self._job.worker.max_queue_records
+        free = [source for source in self._inputs if partition.num_queued(source) < most]
+        self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
+        for source in self.lags:
+            partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
 
 
 class Fleet:
@@ -262,8 +279,9 @@ class Fleet:
     def assigned(self, partitions: set[int]) -> None:
         self._job.reporter.count("recd_rebalances_total")
         self._job.log("partitions assigned", {"partitions": sorted(partitions)})
-        if new := [partition for partition in partitions if partition >= self._job.topics.partitions]:
-            self.failure = self.failure or more_partitions(self._job.topics, max(new) + 1)
+        topics = self._job.topics
+        if new := [partition for partition in partitions if partition >= topics.partitions]:
+            self.failure = self.failure or more_partitions(topics.interactions, topics.partitions, max(new) + 1)
             return
         for partition in partitions - self._threads.keys():
             self._threads[partition] = PartitionThread(partition, self._job, self._num_partitions)
@@ -289,24 +307,28 @@ class Fleet:
                 # Its transaction stays open until the next owner aborts it; nothing is lost, it is only made again.
                 self._job.log("partition was not finished in time", {"partition": thread.partition})
 
-    def starts(self) -> dict[int, int]:
-        found = {partition: thread.take_start() for partition, thread in self._threads.items()}
-        return {partition: offset for partition, offset in found.items() if offset is not None}
+    def torn(self, partitions: set[int]) -> None:
+        self.failure = self.failure or torn_partitions(self._job.topics.inputs, self._job.worker.app, partitions)
 
-    def wants(self) -> set[int]:
-        return {partition for partition, thread in self._threads.items() if thread.wants}
+    def starts(self) -> dict[Lane, int]:
+        return {lane: offset for thread in self._threads.values() for lane, offset in thread.take_start().items()}
 
-    def take(self, partition: int, records: Records) -> None:
-        self._threads[partition].put(records)
+    def wants(self) -> set[Lane]:
+        return {lane for thread in self._threads.values() for lane in thread.wants}
 
-    def caught_up(self, lags: Mapping[int, int]) -> None:
-        for partition, lag in lags.items():
+    def take(self, lane: Lane, records: Records) -> None:
+        source, partition = lane
+        self._threads[partition].put(source, records)
+
+    def caught_up(self, lags: Mapping[Lane, int]) -> None:
+        for (source, partition), lag in lags.items():
             if partition in self._threads:
-                self._threads[partition].lag = lag
+                self._threads[partition].lags[source] = lag
 
-    def finished(self) -> Mapping[int, int]:
+    def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last
-        return {partition: state.committed_offset for partition, state in states.items()}
+        sources = tuple(Input)[: len(self._job.topics.inputs)]
+        return {(source, p): state.committed[source] for p, state in states.items() for source in sources}
 
     def lost(self, partitions: set[int]) -> None:
         for partition in partitions & self._threads.keys():
@@ -354,29 +376,6 @@ class Fleet:
             )
 
 
-def more_partitions(topics: TopicsConfig, found: int) -> ConfigError:
-    """What to do when the topic of the events has grown."""
-    return ConfigError(
-        f"{topics.interactions} has {found} partitions or more, but topics.partitions is {topics.partitions}: users "
-        "have moved between partitions, and sessions would be torn. A topic cannot shrink again: write the events into "
-        "a new one of that many partitions, with mini-batches and worker.app of its own"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What a worker leaves behind."""
-
-    partitions: list[int]
-    """Held when it stopped."""
-    ended: bool
-    """Whether all of them had reached their end marks."""
-    interrupted: bool
-    """Whether SIGINT stopped it."""
-    held: int
-    account: Account
-
-
 def _collect_rarely() -> None:
     """Records come by the hundred thousand and never form a cycle: looking for one took a tenth of the time."""
     gc.collect()
@@ -388,7 +387,7 @@ def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int =
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
     _collect_rarely()
     fleet = Fleet(job, exit_at_end=exit_at_end)
-    app = build_app(fleet, job.kafka, job.topics.interactions, job.worker, directory=directory, web_port=web_port)
+    app = build_app(fleet, job.kafka, job.topics.inputs, job.worker, directory=directory, web_port=web_port)
     interrupted = run_worker(app)
     if fleet.failure is not None:
         raise fleet.failure

@@ -4,20 +4,27 @@ Owns when a mark takes effect, which marks are void, and how much of the clock t
 Never reads a clock or Kafka: marks come in by their offset in the clock topic, and only from there, so that a
 live run and a replay see the same ones in the same order.
 
+A position is one in all inputs. Between two positions that marks name, the inputs may be read in any order; at one,
+reading stops until every input is there.
+
 Rules
     Marks of one position take effect in the order of the clock topic.
     An idle mark behind an end mark of the same position is void: its silence belonged to the epoch that ended.
-    A *request* is an end mark from outside (`replaces` is None). One whose position has been passed when it is
-    read is overdue: it is settled by a mark of our own, which names it in `replaces` and makes it void.
-    Our own marks are written in the partition's transactions, so they are never overdue.
+    A *request* is an end mark from outside (`replaces` is None). One whose position has been passed by an input when
+    it is read is overdue: it is settled by a mark of our own, which names it in `replaces` and makes it void. So is one
+    that would have to act both before and after another one, or does not say where the outcomes end.
+    Our own marks are written in the partition's transactions, so they are never overdue. The positions of all marks
+    that take effect grow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sessionizer.progress import Progress
 from streams.clock_mark import ClockMark, MarkKind
+from streams.inputs import Input, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +36,23 @@ class PlacedMark:
 
 
 class Marks:
-    """What is known of the clock topic at one position of the interactions partition."""
+    """What is known of the clock topic at one position of the inputs."""
 
-    def __init__(self, partition: int, progress: Progress, position: int) -> None:
+    def __init__(self, partition: int, progress: Progress, position: Position, *, two: bool = False) -> None:
         self.partition = partition
         self.position = position
-        """Next offset to feed: the cut's, or the first that exists where there is no cut."""
+        """Next offsets to feed: the cut's, or the first that exist where there is no cut."""
         cut = progress.cut
-        self.ended_at = cut.ended_at if cut else -1
+        self.ended_at = cut.ended if cut else None
+        """Where the last end mark took effect."""
         self.next_clock_offset = cut.clock_offset if cut else 0
         """Offset in the clock topic after the last mark that was added."""
+        self._two = two
         self._applied = list(cut.applied) if cut else []
         self._known = progress
         self._waiting: list[PlacedMark] = []
         self._overdue: list[PlacedMark] = []
-        self._future: dict[int, PlacedMark] = {}
+        self._future: dict[Input, dict[int, PlacedMark]] = {source: {} for source in Input}
 
     def add(self, clock_offset: int, mark: ClockMark | None) -> None:
         """Take one record of the clock topic, in order; None stands for one that is no mark of this partition."""
@@ -54,19 +63,20 @@ class Marks:
             return
         placed = PlacedMark(clock_offset, mark)
         if mark.kind is MarkKind.FUTURE:
-            if mark.after_offset >= self.position:
-                self._future[mark.after_offset] = placed
+            record = mark.after[mark.input]
+            if record >= self.position[mark.input]:
+                self._future[mark.input][record] = placed
             return
         if mark.replaces is not None:
             self._void(mark.replaces)
         if self._came_too_late(placed):
             self._overdue.append(placed)
-        elif mark.after_offset >= self.position and clock_offset not in self._applied:
+        elif mark.after.reaches(self.position) and clock_offset not in self._applied:
             self._waiting.append(placed)
 
     def due(self) -> ClockMark | None:
         """The next mark that takes effect here, once; the core applies it."""
-        here = [placed for placed in self._waiting if placed.mark.after_offset == self.position]
+        here = [placed for placed in self._waiting if placed.mark.after == self.position]
         for placed in sorted(here, key=lambda placed: placed.clock_offset):
             self._waiting.remove(placed)
             self._applied.append(placed.clock_offset)
@@ -77,34 +87,44 @@ class Marks:
             return placed.mark
         return None
 
-    def next_stop(self, limit: int) -> int:
-        """Where reading has to pause: at the next mark, and where a replay ends; at most `limit`."""
-        stops = [placed.mark.after_offset for placed in self._waiting]
-        stops.append(self._known.next_offset)
-        return min((stop for stop in stops if self.position < stop < limit), default=limit)
+    def next_stop(self, limit: int, source: Input = Input.INTERACTIONS) -> int:
+        """Where reading of an input has to pause: at the next mark, and where a replay ends; at most `limit`.
 
-    def move(self, next_offset: int) -> None:
-        """Every record below `next_offset` has been fed."""
-        assert next_offset >= self.position, f"position goes back from {self.position} to {next_offset}"
-        if next_offset == self.position:
+        The position itself where a mark, or the rest of the replay, waits for the other input.
+        """
+        here = self.position[source]
+        stops = [placed.mark.after[source] for placed in self._waiting]
+        if self.replaying:
+            stops.append(self._known.position[source])
+        return min((stop for stop in stops if here <= stop < limit), default=limit)
+
+    def is_blocked(self, source: Input) -> bool:
+        """Whether nothing more of an input may be fed until the other one has moved."""
+        here = self.position[source]
+        return self.next_stop(here + 1, source) == here
+
+    def move(self, next_offset: int, source: Input = Input.INTERACTIONS) -> None:
+        """Every record of the input below `next_offset` has been fed."""
+        here = self.position[source]
+        assert next_offset >= here, f"position goes back from {here} to {next_offset}"
+        if next_offset == here:
             return
-        self.position = next_offset
+        self.position = self.position.moved(source, next_offset)
         self._applied.clear()
-        for offset in [offset for offset in self._future if offset < next_offset]:
-            del self._future[offset]
+        for offset in [offset for offset in self._future[source] if offset < next_offset]:
+            del self._future[source][offset]
 
-    @property
-    def future(self) -> dict[int, int]:
-        """Offsets, from here on, of the records of which something lies in the future by a mark.
+    def future(self, source: Input = Input.INTERACTIONS) -> dict[int, int]:
+        """Offsets, from here on, of the records of an input of which something lies in the future by a mark.
 
         To each the event time from which on its events do: a record of one event has that time.
         """
-        return {offset: placed.mark.value_ms for offset, placed in self._future.items()}
+        return {offset: placed.mark.value_ms for offset, placed in self._future[source].items()}
 
     @property
     def replaying(self) -> bool:
         """Whether what is being made now has been made before."""
-        return self.position < self._known.next_offset
+        return not self.position.reaches(self._known.position)
 
     @property
     def num_overdue(self) -> int:
@@ -112,15 +132,23 @@ class Marks:
         return len(self._overdue)
 
     def settle(self) -> list[ClockMark]:
-        """Marks to write for the overdue requests, here; empty as long as we replay."""
+        """Marks to write for the overdue requests, where they can act next; empty as long as we replay."""
         if self.replaying:
             return []
         return [
-            ClockMark(
-                partition=self.partition, after_offset=self.position, kind=MarkKind.END, replaces=placed.clock_offset
-            )
+            self.new(MarkKind.END, after=self._settled_after(placed.mark), replaces=placed.clock_offset)
             for placed in self._overdue
         ]
+
+    def new(
+        self, kind: MarkKind, *, after: Position | None = None, about: Input = Input.INTERACTIONS, value_ms: int = 0,
+        replaces: int | None = None,
+    ) -> ClockMark:  # fmt: skip
+        """A mark of our own, which takes effect here unless told otherwise."""
+        return ClockMark.at(
+            after or self.position, kind, partition=self.partition, two=self._two, about=about, value_ms=value_ms,
+            replaces=replaces,
+        )  # fmt: skip
 
     @property
     def applied(self) -> tuple[int, ...]:
@@ -130,48 +158,70 @@ class Marks:
     @property
     def oldest_clock_offset(self) -> int:
         """First clock offset that a cut at this position still needs."""
+        futures = [placed for found in self._future.values() for placed in found.values()]
         return min(
-            (
-                *(placed.clock_offset for placed in (*self._waiting, *self._overdue)),
-                *(placed.clock_offset for placed in self._future.values()),
-                self.next_clock_offset,
-            )
+            (placed.clock_offset for placed in (*self._waiting, *self._overdue, *futures)),
+            default=self.next_clock_offset,
         )
 
     def _came_too_late(self, placed: PlacedMark) -> bool:
-        """A request that nobody had read when its position was passed for good."""
-        if placed.mark.replaces is not None or placed.mark.kind is not MarkKind.END:
+        """A request that nobody had read when its position was passed for good, or that cannot act where it says."""
+        mark = placed.mark
+        if mark.replaces is not None or mark.kind is not MarkKind.END or placed.clock_offset < self._known.clock_offset:
             return False
-        passed = max(self.position, self._known.next_offset)
-        return placed.clock_offset >= self._known.clock_offset and placed.mark.after_offset < passed
+        passed = not mark.after.reaches(self.position.joined(self._known.position))
+        vague = self._two and mark.version < 2
+        return passed or vague or any(_cross(mark.after, other.mark.after) for other in self._waiting)
+
+    def _settled_after(self, request: ClockMark) -> Position:
+        after = self.position.joined(request.after)
+        for other in sorted(self._waiting, key=lambda placed: sum(placed.mark.after)):
+            if _cross(after, other.mark.after):
+                after = after.joined(other.mark.after)
+        return after
 
     def _void(self, clock_offset: int) -> None:
         self._waiting = [placed for placed in self._waiting if placed.clock_offset != clock_offset]
         self._overdue = [placed for placed in self._overdue if placed.clock_offset != clock_offset]
 
 
-def idle_mark(
-    marks: Marks, *, now_ms: int, last_append_ms: int, max_time_ms: int, watermark_ms: int, lateness_ms: int
-) -> ClockMark | None:
-    """The mark by which a silent partition's watermark follows the wall clock; None where it would not advance.
+def _cross(one: Position, other: Position) -> bool:
+    """Whether neither can come before the other."""
+    return not (one.reaches(other) or other.reaches(one))
 
-    Event time goes on from the latest event at the speed of the wall clock, and never runs ahead of it.
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The latest that is known of an input."""
+
+    max_time_ms: int
+    """Of its events."""
+    append_ms: int
+    """When its last record was appended."""
+
+
+def idle_mark(
+    marks: Marks, seen: Sequence[Seen], *, now_ms: int, watermark_ms: int, lateness_ms: int,
+    about: Input = Input.INTERACTIONS,
+) -> ClockMark | None:  # fmt: skip
+    """The mark by which a silent input's watermark follows the wall clock; None where it would not advance.
+
+    Event time goes on from the latest event at the speed of the wall clock, and never runs ahead of it. `seen`: the
+    inputs whose events count: outcomes that stay away are as far as the interactions, which come first.
     """
-    time_ms = min(max_time_ms + max(0, now_ms - last_append_ms), now_ms)
+    time_ms = max(min(each.max_time_ms + max(0, now_ms - each.append_ms), now_ms) for each in seen)
     value_ms = time_ms - lateness_ms
-    if value_ms <= watermark_ms:
-        return None
-    return ClockMark(partition=marks.partition, after_offset=marks.position, kind=MarkKind.IDLE, value_ms=value_ms)
+    return None if value_ms <= watermark_ms else marks.new(MarkKind.IDLE, about=about, value_ms=value_ms)
 
 
 def fresh_mark(marks: Marks) -> ClockMark:
     """The mark by which what may leave does leave."""
-    return ClockMark(partition=marks.partition, after_offset=marks.position, kind=MarkKind.FRESH)
+    return marks.new(MarkKind.FRESH)
 
 
-def future_marks(partition: int, verdicts: list[tuple[int, int]]) -> list[ClockMark]:
-    """Marks for records, by (offset, event time), that the wall clock finds in the future."""
+def future_marks(marks: Marks, source: Input, verdicts: list[tuple[int, int]]) -> list[ClockMark]:
+    """Marks for records of an input, by (offset, event time), that the wall clock finds in the future."""
     return [
-        ClockMark(partition=partition, after_offset=offset, kind=MarkKind.FUTURE, value_ms=time_ms)
+        marks.new(MarkKind.FUTURE, after=marks.position.moved(source, offset), about=source, value_ms=time_ms)
         for offset, time_ms in verdicts
     ]

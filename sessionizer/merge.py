@@ -35,6 +35,10 @@ class Merge:
         """Event time up to which (exclusive) the whole task is complete."""
         return min(one.watermark_ms for one in self.arrivals)
 
+    def num_early(self, source: Input) -> int:
+        """Rows of one input that wait for the other one only."""
+        return len(self._queues[source])
+
     def admit(self, source: Input, events: EventBatch, names: I32) -> Admitted:
         """Judge events of one input under reserved names; what its own watermark releases waits for `take`."""
         columns = (events.event_time_ms, events.event_id, events.content_hash)

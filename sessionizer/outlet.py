@@ -17,6 +17,7 @@ from sessionizer.progress import Progress
 from streams.clock_mark import ClockMark
 from streams.errors import RecdError
 from streams.events.record import Rejected
+from streams.inputs import Position
 from streams.minibatch import MiniBatch
 
 
@@ -77,10 +78,10 @@ class Recovered:
     progress: Progress
     cut: bytes | None
     """The cut that `progress.cut` names; None if there is none."""
-    begin_offset: int
-    """First offset of the interactions partition that still exists."""
-    end_offset: int
-    """Offset after its last record."""
+    begin: Position
+    """First offset of each input that still exists."""
+    end: Position
+    """Offset after the last record of each."""
 
 
 class Journal(Protocol):

@@ -1,4 +1,4 @@
-"""Partition: one partition of the interactions topic from its recovery to its last cut.
+"""Partition: one partition of the interactions, and of the outcomes if they have a topic, from recovery to last cut.
 
 Owns the order of things: recover, decode, judge, feed, apply marks, emit, commit, cut. Thin: what an event means
 is the core's, when a mark acts is `marks`', how bytes reach Kafka is the outlet's. Runs in one thread at a time.
@@ -17,35 +17,29 @@ a working copy whose tag says what it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
+from msgspec import UNSET
 
+from sessionizer.backlog import Backlog, Decoder, between, without_future
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
-from sessionizer.outlet import Journal, Outlet, Recovered
+from sessionizer.outlet import Journal, Outlet
 from sessionizer.profile_copy import ProfileCopy
-from sessionizer.progress import CutRef, Progress, checksum
+from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
+from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
-from streams.errors import InvariantError, Reason
+from streams.errors import InvariantError
 from streams.events.event import EventBatch
-from streams.events.record import Decoded, Record, Records, Rejected
-from streams.inputs import Input
+from streams.events.record import Decoded, Records
+from streams.inputs import Input, Position
 
 _CUT_SHARE = 20
 """A cut that took t is followed by at least 20 t without one, for each partition that shares the process."""
-
-
-class Decoder(Protocol):
-    """What turns records into events; `streams.events.decode.EventDecoder` in production."""
-
-    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
-        """Events, rejected records, and those that lie in the future by the wall clock `now_ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +49,11 @@ class Makers:
     outlet: Callable[[], Outlet]
     """Opens the outlet and fences every older writer of the partition."""
     journal: Callable[[], Journal]
-    core: Callable[[bytes | None, int], PartitionCore]
-    """The core of a cut; without one a new core that starts at the given offset."""
+    core: Callable[[bytes | None, Position], PartitionCore]
+    """The core of a cut, or a new one without; it goes on at the given position."""
     decoder: Decoder
+    outcomes: Decoder | None = None
+    """Decoder of the outcomes where they have a topic of their own."""
     profiles: Callable[[], ProfileCopy] | None = None
     """The working copy of the users' profiles, where they are kept outside the core."""
 
@@ -82,7 +78,7 @@ class Partition:
         self._now_ms = now_ms
         self._lateness_ms = lateness_ms
         self._fresh_ms = fresh_ms
-        self._decoder = makers.decoder
+        two = makers.outcomes is not None
         self._profiles = makers.profiles() if makers.profiles is not None else None
         if self._profiles is not None:
             self._profiles.reach()  # Nothing else is opened again and again while it does not answer.
@@ -90,15 +86,22 @@ class Partition:
         self._journal = makers.journal()
         recovered = self._journal.load()
         self._known = self._progress = recovered.progress
-        self.start_offset = start_offset(recovered)
-        """Where the topic is to be read from."""
-        self.core = makers.core(recovered.cut, self.start_offset)
+        self.start = start_position(recovered, two=two)
+        """Where the inputs are to be read from."""
+        self.core = makers.core(recovered.cut, self.start)
         self._changed: dict[int, bytes | None] = {}
         if self._profiles is not None:
             self._profiles.open(recovered.progress.cut.profiles_offset if recovered.progress.cut else 0)
-        self._marks = Marks(partition, recovered.progress, self.start_offset)
+        self._marks = Marks(partition, recovered.progress, self.start, two=two)
         self._add(self._journal.start_clock(self._marks.next_clock_offset))
-        self._committed_ms = self._cut_ms = self._record_ms = self._append_ms = now_ms()
+        self._committed_ms = self._cut_ms = now_ms()
+        decoders = (makers.decoder,) if makers.outcomes is None else (makers.decoder, makers.outcomes)
+        self._backlogs = {
+            source: Backlog(source, decoder, self.start[source], self._cut_ms)
+            for source, decoder in zip(Input, decoders, strict=False)
+        }
+        self.inputs = tuple(self._backlogs)
+        """What it reads."""
         self._cut_took_ms = 0
         self._ready_ms, self._ready_since = self._cut_ms, -1
         self._unsent = False
@@ -106,42 +109,31 @@ class Partition:
         self._apply_due()
 
     @property
-    def committed_offset(self) -> int:
+    def committed(self) -> Position:
         """What observers may take for processed: everything below is, for good."""
-        return self._progress.next_offset
+        return self._progress.position
 
     @property
     def ended(self) -> bool:
         """Whether the last thing that happened was an end mark, and is in a cut."""
         cut = self._progress.cut
-        return cut is not None and cut.ended_at == cut.next_offset == self.core.next_offset
+        return cut is not None and cut.ended == cut.position == self.core.position
 
-    def feed(self, records: Records) -> None:
-        """Records of one poll, in offset order; those that were processed before are ignored."""
-        if len(records) and records[0].offset < self.core.next_offset:
-            records = records[sum(message.offset < self.core.next_offset for message in records) :]
-        if not len(records):
-            return
-        now_ms = self._record_ms = self._now_ms()
-        decoded = self._decoder.decode(records, now_ms=now_ms)
-        appended_ms = int(decoded.events.appended_ms[-1]) if len(decoded.events) else -1
-        self._append_ms = appended_ms if appended_ms >= 0 else now_ms
-        judged = False
-        while self.core.next_offset < decoded.next_offset:
-            if not judged and not self._marks.replaying:
-                self._judge_future(decoded)
-                judged = True
-            self._feed_until(self._marks.next_stop(decoded.next_offset), decoded)
+    def feed(self, records: Records, source: Input = Input.INTERACTIONS) -> None:
+        """Records of one poll of an input, in offset order; those that were processed before are ignored."""
+        self._backlogs[source].put(records, self._now_ms())
+        self._work()
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
 
-    def tick(self, *, caught_up: bool, together: int = 1) -> None:
+    def tick(self, *, caught_up: Collection[Input], together: int = 1) -> None:
         """What has to be done from time to time.
 
-        `caught_up`: every record of the topic has been fed. `together`: partitions at work in this process.
+        `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
         """
         self._add(self._journal.new_marks())
         self._apply_due()
+        self._work()
         now_ms = self._now_ms()
         self.report.state(self.core, now_ms)
         if self._marks.replaying:
@@ -152,13 +144,30 @@ class Partition:
             self._commit()
         if self._fresh_ms:
             self._keep_fresh(now_ms)
-        if caught_up and self.core.held and now_ms - self._record_ms >= self._config.idle_ms:
-            self._record_ms = now_ms
-            self._advance_idle(now_ms)
+        for source in caught_up:
+            self._keep_awake(self._backlogs[source], now_ms)
+
+    def num_queued(self, source: Input) -> int:
+        """Records of an input, more or less, that were handed over and wait."""
+        return self._backlogs[source].num_records
+
+    def may_read(self, source: Input, *, caught_up: Collection[Input]) -> bool:
+        """Whether more of an input may be read: it must not run ahead of the other one.
+
+        Of an input that is not caught up more will come by itself, unless a mark holds it up. For one that is, the
+        other reads on until it is known to be silent, as far as there is room.
+        """
+        other = Input.OUTCOMES if source is Input.INTERACTIONS else Input.INTERACTIONS
+        if other not in self._backlogs:
+            return True
+        ahead_ms = self.core.watermark_of(source) - self.core.watermark_of(other)
+        if ahead_ms <= self._config.max_skew_ms or self._marks.is_blocked(other):
+            return True
+        return other in caught_up and self.core.num_early(source) < self._config.max_early_records
 
     def finish(self) -> None:
         """Commit what is open together with a cut, unless what was made before is still being made again."""
-        if not self._marks.replaying and (self._unsent or self.core.next_offset != self._cut_offset):
+        if not self._marks.replaying and (self._unsent or self.core.position != self._cut_position):
             self._commit(with_cut=True)
 
     def close(self) -> None:
@@ -170,31 +179,54 @@ class Partition:
         self.report.forget()
 
     @property
-    def _cut_offset(self) -> int:
-        return self._progress.cut.next_offset if self._progress.cut else -1
+    def _cut_position(self) -> Position | None:
+        return self._progress.cut.position if self._progress.cut else None
 
     def _cut_due(self, now_ms: int, together: int) -> bool:
-        if self.core.next_offset == self._cut_offset and not self._unsent:
+        if self.core.position == self._cut_position and not self._unsent:
             return False
         pause_ms = max(self._config.cut_every_ms, _CUT_SHARE * self._cut_took_ms * together)
-        return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.next_offset
+        return now_ms - self._cut_ms >= pause_ms or self._marks.ended_at == self.core.position
 
-    def _feed_until(self, stop: int, decoded: Decoded) -> None:
+    def _work(self) -> None:
+        """Feed what may be fed. The inputs take turns: one may have waited for the other."""
+        fed = True
+        while fed:
+            fed = sum(self._feed_some(backlog) for backlog in self._backlogs.values()) > 0
+
+    def _feed_some(self, backlog: Backlog) -> bool:
+        """Feed an input up to where it has to stop next; False if it cannot go on."""
+        source = backlog.source
+        if backlog.head is not None and not self._marks.replaying:
+            self._judge_future(backlog)
+        decoded = backlog.head
+        if decoded is None:
+            return False
+        start = self.core.position[source]
+        stop = self._marks.next_stop(decoded.next_offset, source)
+        if stop == start:
+            return False
+        self._feed_until(stop, decoded, source)
+        if stop == decoded.next_offset:
+            backlog.drop_head()
+        return True
+
+    def _feed_until(self, stop: int, decoded: Decoded, source: Input) -> None:
         """Feed the records below `stop`, then apply the marks that act there."""
-        start = self.core.next_offset
+        start = self.core.position[source]
         events = between(decoded.events, start, stop)
         rejected = [one for one in decoded.rejected if start <= one.offset < stop]
-        if self._marks.future:
-            events, future = without_future(events, self._marks.future, decoded.origin)
+        if ahead := self._marks.future(source):
+            events, future = without_future(events, ahead, decoded.origin)
             rejected = sorted(rejected + future, key=lambda one: one.offset)
         self._load(events)
-        self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop))
+        self._perform(self.core.feed(events, rejected=len(rejected), next_offset=stop, source=source))
         for one in rejected:
-            if one.offset >= self._known.next_offset:
+            if one.offset >= self._known.position[source]:
                 self._outlet.send_dead_letter(one)
                 self.report.dead_letter(one)
                 self._unsent = True
-        self._marks.move(stop)
+        self._marks.move(stop, source)
         self._apply_due()
 
     def _load(self, events: EventBatch) -> None:
@@ -243,8 +275,11 @@ class Partition:
         known_cut = self._progress.cut
         # Without a cut there is nothing to suppress from: the first commit always holds one.
         cut = self._cut() if with_cut or known_cut is None else known_cut
+        two = len(self.inputs) > 1
         progress = Progress(
-            next_offset=self.core.next_offset,
+            version=VERSION_OF_TWO if two else VERSION,
+            next_offset=self.core.position.interactions,
+            next_outcome=self.core.position.outcomes if two else UNSET,
             next_sequence=self.core.next_sequence,
             next_epoch=self.core.epoch,
             clock_offset=self._marks.next_clock_offset,
@@ -269,6 +304,7 @@ class Partition:
             self._changed = self.core.changed_profiles()
             profiles_offset = self._outlet.send_profiles(self._changed) or profiles_offset
         data = self.core.cut()
+        ended = self._marks.ended_at
         place = self._outlet.send_cut(data, number, old.chunks if old else 0)
         self._cut_ms = self._now_ms()
         self._cut_took_ms = self._cut_ms - begun_ms
@@ -278,21 +314,34 @@ class Partition:
             chunks=place.chunks,
             size_bytes=len(data),
             crc32c=checksum(data),
-            next_offset=self.core.next_offset,
+            next_offset=self.core.position.interactions,
             clock_offset=self._marks.oldest_clock_offset,
             applied=self._marks.applied,
-            ended_at=self._marks.ended_at,
+            ended_at=ended.interactions if ended else -1,
+            next_outcome=self.core.position.outcomes if len(self.inputs) > 1 else UNSET,
+            ended_outcome=ended.outcomes if ended and len(self.inputs) > 1 else UNSET,
             profiles_offset=profiles_offset,
         )
 
-    def _advance_idle(self, now_ms: int) -> None:
+    def _keep_awake(self, backlog: Backlog, now_ms: int) -> None:
+        """Write a mark for an input that has been silent for so long that others wait for it."""
+        source, idle_ms = backlog.source, self._config.idle_ms
+        # While it stays silent the other one should not wait for as long each time.
+        pause_ms = idle_ms if len(self.inputs) == 1 else max(self._config.commit_every_ms, idle_ms // 10)
+        silent = now_ms - backlog.record_ms >= idle_ms and now_ms - backlog.marked_ms >= pause_ms
+        holds_up = self.core.held and self.core.watermark_of(source) == self.core.watermark_ms
+        if not silent or not holds_up or backlog.head is not None:
+            return
+        backlog.marked_ms = now_ms
+        # Outcomes follow the interactions, never the other way round: without an impression nothing waits for them.
+        counting = [Input.INTERACTIONS] if source is Input.INTERACTIONS else list(Input)
         mark = idle_mark(
             self._marks,
+            [self._backlogs[each].seen(self.core.max_time_of(each)) for each in counting],
             now_ms=now_ms,
-            last_append_ms=self._append_ms,
-            max_time_ms=self.core.max_time_of(Input.INTERACTIONS),
-            watermark_ms=self.core.watermark_ms,
+            watermark_ms=self.core.watermark_of(source),
             lateness_ms=self._lateness_ms,
+            about=source,
         )
         if mark is not None:
             self._decide([mark])
@@ -307,14 +356,18 @@ class Partition:
             self._decide([fresh_mark(self._marks)])
             self._apply_due()
 
-    def _judge_future(self, decoded: Decoded) -> None:
+    def _judge_future(self, backlog: Backlog) -> None:
         """Write marks for records that lie in the future and of which nothing is known yet."""
+        decoded, source = backlog.judge(), backlog.source
+        if decoded is None:
+            return
         verdicts: dict[int, int] = {}
+        known, from_offset = self._marks.future(source), self._known.position[source]
         for offset, time_ms in zip(decoded.future.tolist(), decoded.future_ms.tolist(), strict=True):
-            if offset >= self._known.next_offset and offset not in self._marks.future:
+            if offset >= from_offset and offset not in known:
                 verdicts[offset] = min(time_ms, verdicts.get(offset, time_ms))
         if verdicts:
-            self._decide(future_marks(self.partition, list(verdicts.items())))
+            self._decide(future_marks(self._marks, source, list(verdicts.items())))
             self._apply_due()
 
     def _expect_replayed(self) -> None:
@@ -325,53 +378,3 @@ class Partition:
                 f"{self._known.next_offset}, but re-reading gives only {self.core.next_sequence}; "
                 "the interactions topic, the clock topic or the cut was changed"
             )
-
-
-def start_offset(recovered: Recovered) -> int:
-    """Where to read on; InvariantError when those records are gone or never were."""
-    progress, begin = recovered.progress, recovered.begin_offset
-    if progress.cut is None:
-        return begin
-    wanted = progress.cut.next_offset
-    if wanted < begin:
-        raise InvariantError(
-            f"the records from offset {wanted} to {begin} expired before they were read, so sessions would be torn; "
-            "raise the topic's retention; to go on without them choose another worker.app and mini-batch topic"
-        )
-    if progress.next_offset > recovered.end_offset:
-        raise InvariantError(
-            f"offset {progress.next_offset} was processed but the partition ends at {recovered.end_offset}: the topic "
-            "was deleted and made anew; choose another worker.app and mini-batch topic"
-        )
-    return wanted
-
-
-def between(events: EventBatch, start: int, stop: int) -> EventBatch:
-    """The events with start <= offset < stop."""
-    low, high = np.searchsorted(events.offset, (start, stop))
-    return events if low == 0 and high == len(events) else events.take(np.arange(low, high, dtype=np.int64))
-
-
-def without_future(
-    events: EventBatch, future: Mapping[int, int], origin: Callable[[int, int], Record]
-) -> tuple[EventBatch, list[Rejected]]:
-    """The events without those that marks found in the future, and these as rejected records.
-
-    `future`: offset of a record to the event time from which on its events lie in the future. `origin`: the record of
-    an event, by its offset and event id.
-    """
-    marked = np.isin(events.offset, list(future))
-    from_ms = [future[offset] for offset in events.offset[marked].tolist()]
-    marked[marked] = events.event_time_ms[marked] >= np.array(from_ms, np.int64)
-    if not marked.any():
-        return events, []
-    found = events.take(np.flatnonzero(marked))
-    places = zip(found.offset.tolist(), found.event_id.tolist(), found.event_time_ms.tolist(), strict=True)
-    rejected = []
-    for offset, event_id, time_ms in places:
-        record = origin(offset, event_id)
-        detail = f"its time {time_ms} lay in the future when it was read, and it does not say when it was appended"
-        rejected.append(
-            Rejected(partition=record.partition, offset=offset, reason=Reason.FUTURE_TIME, detail=detail, record=record)
-        )
-    return events.take(np.flatnonzero(~marked)), rejected

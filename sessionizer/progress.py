@@ -19,10 +19,14 @@ from typing import Final
 
 import google_crc32c
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streams.errors import InvariantError
+from streams.inputs import Position
 
 VERSION: Final = 1
+VERSION_OF_TWO: Final = 2
+"""Where outcomes have a topic of their own. What is unset there is as before."""
 _NUMBER_BYTES: Final = 8
 
 
@@ -46,6 +50,20 @@ class CutRef(msgspec.Struct, frozen=True, kw_only=True):
     """Offset at which the last end mark took effect; -1: none has."""
     profiles_offset: int = 0
     """First offset of the profiles' changelog that is not part of the state at this cut."""
+    next_outcome: int | UnsetType = UNSET
+    """As `next_offset`, of the outcomes where they have a topic of their own."""
+    ended_outcome: int | UnsetType = UNSET
+    """As `ended_at`, likewise."""
+
+    @property
+    def position(self) -> Position:
+        """Where to read on."""
+        return Position(self.next_offset, _or_zero(self.next_outcome))
+
+    @property
+    def ended(self) -> Position | None:
+        """Where the last end mark took effect."""
+        return None if self.ended_at < 0 else Position(self.ended_at, _or_zero(self.ended_outcome))
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +83,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     topic_ids: dict[str, str] = {}
     """Ids that the topics read and written had, by name; the outlet fills them in. Empty where a broker tells none."""
     version: int = VERSION
+    next_outcome: int | UnsetType = UNSET
+    """As `next_offset`, of the outcomes where they have a topic of their own."""
+    outcomes: str | UnsetType = UNSET
+    """That topic; the outlet fills it in."""
+
+    @property
+    def position(self) -> Position:
+        """Dead letters of records before it have been sent."""
+        return Position(self.next_offset, _or_zero(self.next_outcome))
 
     def encode(self) -> bytes:
         """As one line of JSON."""
@@ -79,9 +106,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             raise InvariantError(
                 f"a progress record cannot be read: {error}; who else writes into the cuts topic?"
             ) from error
-        if progress.version != VERSION:
-            raise InvariantError(f"progress was written by version {progress.version}, this is {VERSION}; upgrade recd")
+        if progress.version not in {VERSION, VERSION_OF_TWO}:
+            raise InvariantError(
+                f"progress was written by version {progress.version}, this reads up to {VERSION_OF_TWO}; upgrade recd"
+            )
         return progress
+
+
+def _or_zero(offset: int | UnsetType) -> int:
+    return 0 if offset is UNSET else offset
 
 
 def progress_key(partition: int) -> bytes:

@@ -21,6 +21,7 @@ from sessionizer.outlet import Recovered
 from sessionizer.progress import CutRef, Progress, chunk_index, from_chunks, progress_key
 from streams.clock_mark import ClockMark
 from streams.errors import ConfigError, InvariantError, RetryableError
+from streams.inputs import Position
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.identity import topic_ids
@@ -53,7 +54,8 @@ class KafkaJournal:
         )
 
     def load(self) -> Recovered:
-        begin, end = self._bounds(self._topics.interactions)
+        bounds = [self._bounds(topic) for topic in self._topics.inputs]
+        begin, end = (Position(*of_inputs) for of_inputs in zip(*bounds, strict=True))
         first, last = self._bounds(self._topics.cuts)
         progress = self._progress_from(max(first, last - _TAIL_RECORDS))
         if progress is None and last - first > _TAIL_RECORDS:
@@ -66,9 +68,14 @@ class KafkaJournal:
                 f"{self._topics.minibatches} is made from {progress.source}, not from {self._topics.interactions}: two "
                 "sources in it would be taken for copies of each other; set another topics.minibatches"
             )
+        if self._topics.outcomes is not None and progress.outcomes not in {msgspec.UNSET, self._topics.outcomes}:
+            raise ConfigError(
+                f"{self._topics.minibatches} takes its outcomes from {progress.outcomes}, not from "
+                f"{self._topics.outcomes}; set that again, or another topics.minibatches and worker.app"
+            )
         self._expect_same_topics(progress)
         cut = self._cut(progress.cut) if progress.cut else None
-        return Recovered(progress=progress, cut=cut, begin_offset=begin, end_offset=end)
+        return Recovered(progress=progress, cut=cut, begin=begin, end=end)
 
     def _expect_same_topics(self, progress: Progress) -> None:
         found = topic_ids(self._kafka, progress.topic_ids)

@@ -15,6 +15,7 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import ReportLate
 from sessionizer.join import DELAY_BUCKETS
 from streams.events.record import Rejected
+from streams.inputs import Input
 from streams.metrics import Name, Reporter
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
@@ -99,6 +100,9 @@ class PartitionReport:
         self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
         self._reporter.gauge("recd_remembered_samples", core.num_remembered, partition=self._label)
         self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)
+        if core.has_outcomes:
+            behind_ms = core.watermark_of(Input.INTERACTIONS) - core.watermark_of(Input.OUTCOMES)
+            self._reporter.gauge("recd_outcomes_behind_ms", behind_ms, partition=self._label)
         held_events = 0 if held_from is None else core.next_offset - held_from
         self._reporter.gauge("recd_held_events", held_events, partition=self._label)
 
@@ -109,9 +113,12 @@ class PartitionReport:
             self._reporter.count("recd_outcomes_by_delay_total", amount, below_ms=str(2**bucket))
         self._counted = delays.copy()
 
-    def fetch_lag(self, events: int) -> None:
-        """End of the partition minus next offset to read."""
-        self._reporter.gauge("recd_fetch_lag_events", events, partition=self._label)
+    def fetch_lag(self, source: Input, events: int) -> None:
+        """End of an input's partition minus next offset to read."""
+        if source is Input.INTERACTIONS:
+            self._reporter.gauge("recd_fetch_lag_events", events, partition=self._label)
+        else:
+            self._reporter.gauge("recd_outcomes_lag_events", events, partition=self._label)
 
     def forget(self) -> None:
         """The partition has moved away."""

@@ -30,6 +30,11 @@ class WorkerConfig:
     partitions take a twentieth of the time. After a crash, what came since the last one is read again."""
     idle_ms: int = 30_000
     """After this much silence on a partition that holds samples, its event time follows the wall clock."""
+    max_skew_ms: int = 60_000
+    """With outcomes in a topic of their own: how far one input may be read ahead of the other, in event time. The one
+    ahead pauses, so that what waits for the other one stays small."""
+    max_early_records: int = 500_000
+    """Events of one input of a partition that wait for the other one while that is silent; then it pauses."""
     max_queue_records: int = 10_000
     """Records of a partition that wait to be processed; when there are more, fetching it pauses. Few, so that they are
     still in the caches when their turn comes."""

@@ -39,6 +39,8 @@ Name = Literal[
     "recd_commit_failures_total",
     "recd_rebalances_total",
     "recd_fetch_lag_events",
+    "recd_outcomes_lag_events",
+    "recd_outcomes_behind_ms",
     "recd_held_events",
     "recd_trained_samples_total",
     "recd_trained_corrections_total",
@@ -129,6 +131,12 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_rebalances_total": Metric("counter", "rebalances", "Assignments received by this process"),
     "recd_fetch_lag_events": Metric(
         "gauge", "events", "End of the partition minus next offset to read", ("partition",)
+    ),
+    "recd_outcomes_lag_events": Metric(
+        "gauge", "events", "The same of the outcomes, where they have a topic of their own", ("partition",)
+    ),
+    "recd_outcomes_behind_ms": Metric(
+        "gauge", "ms", "Watermark of the interactions minus that of the outcomes in their own topic", ("partition",)
     ),
     "recd_held_events": Metric("gauge", "events", "Next offset minus smallest offset still held", ("partition",)),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),

@@ -1,4 +1,4 @@
-"""`recd ingest`: a log in files into the interactions topic.
+"""`recd ingest`: a log in files into the interactions topic, or that of the outcomes.
 
 Owns the command's options and what a person or a program sees of a run. Never sends an event itself.
 """
@@ -22,9 +22,10 @@ from rich.progress import Progress as Bar
 
 from infra.clock import Clock
 from infra.commands.options import ConfigOption, JsonOption, SetOption
-from infra.config import load
+from infra.config import Config, load
 from streams.errors import ConfigError
 from streams.files.read import Format
+from streams.inputs import Input
 from streams.kafka import client, topics
 from streams.kafka.ingest import Ingest, IngestReport, Listener, Progress
 from streams.kafka.pace import Pace, at_rate, at_speed, flat_out
@@ -42,6 +43,7 @@ FormatOption = Annotated[
 ]
 SpeedOption = Annotated[float | None, typer.Option("--speed", help="So many times as fast as it once happened.")]
 RateOption = Annotated[float | None, typer.Option("--rate", help="So many events a second.")]
+OutcomesOption = Annotated[bool, typer.Option("--outcomes", help="The files hold outcomes: for topics.outcomes.")]
 EndOption = Annotated[bool, typer.Option("--end", help="Declare the end of the stream: open sessions close.")]
 
 
@@ -50,6 +52,7 @@ def ingest(
     kind: FormatOption = None,
     speed: SpeedOption = None,
     rate: RateOption = None,
+    outcomes: OutcomesOption = False,
     end: EndOption = False,
     config: ConfigOption = None,
     overrides: SetOption = None,
@@ -67,23 +70,21 @@ def ingest(
         recd ingest monday.parquet tuesday.parquet --speed 60
 
         recd ingest events.jsonl.gz --rate 500 --json | tail -1
+
+        recd ingest clicks.jsonl --outcomes --end
     """
     pace = _pace(speed, rate)
     settings = load(config, overrides or ())
-    if settings.format.name != "json":
-        raise ConfigError(
-            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
-            "events with a producer of that format"
-        )
-    for file in files:
-        if not file.exists():
-            raise ConfigError(f"{file}: cannot be read: there is no such file")
+    _check(settings, files, outcomes=outcomes, end=end)
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
     begun_ms = clock.monotonic_ms()
     with _shown(clock, as_json=as_json) as listener, _interrupts() as interrupted:
-        run = Ingest(settings.kafka, settings.topics, settings.event, clock, pace=pace, listener=listener)
+        target = Input.OUTCOMES if outcomes else Input.INTERACTIONS
+        run = Ingest(
+            settings.kafka, settings.topics, settings.event, clock, pace=pace, listener=listener, target=target
+        )
         try:
             report, reason = run.run(files, kind, end=end), "done"
         except (KeyboardInterrupt, SystemError):
@@ -100,6 +101,22 @@ def ingest(
     if report.read and not report.produced:
         _say("error: not one row could be used; check [event] against the first lines above")
         raise typer.Exit(FAILED)
+
+
+def _check(settings: Config, files: list[Path], *, outcomes: bool, end: bool) -> None:
+    """Before anything is connected to."""
+    if settings.format.name != "json":
+        raise ConfigError(
+            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
+            "events with a producer of that format"
+        )
+    if outcomes and settings.topics.outcomes is None:
+        raise ConfigError("--outcomes needs a topic to send to; set topics.outcomes")
+    if end and settings.kafka.plain and settings.topics.outcomes is not None:
+        raise ConfigError("--end with topics.outcomes needs a real Kafka: the in-memory stand-in reports wrong ends")
+    for file in files:
+        if not file.exists():
+            raise ConfigError(f"{file}: cannot be read: there is no such file")
 
 
 def _pace(speed: float | None, rate: float | None) -> Pace:

@@ -63,7 +63,7 @@ def lag(config: ConfigOption = None, overrides: SetOption = None, as_json: JsonO
 def _stages(settings: Config) -> list[Stage]:
     topics = settings.topics
     return [
-        Stage("sessionizer", topics.interactions, settings.worker.app, wall_times=False),
+        *(Stage("sessionizer", topic, settings.worker.app, wall_times=False) for topic in topics.inputs),
         Stage("trainer", topics.minibatches, settings.source.group, wall_times=True),
     ]
 
@@ -72,7 +72,8 @@ def _put_json(found: dict[Stage, list[PartitionLag]]) -> None:
     for stage, partitions in found.items():
         for each in partitions:
             _put({"event": "lag", "process": stage.name, "topic": stage.topic, "group": stage.group, **asdict(each)})
-    totals = {stage.name: _total(partitions) for stage, partitions in found.items()}
+    names = dict.fromkeys(stage.name for stage in found)
+    totals = {name: _total([one for stage in found if stage.name == name for one in found[stage]]) for name in names}
     _put({"event": "summary", "ok": any(found.values()), **totals, "exit_reason": "done"})
 
 
@@ -89,8 +90,11 @@ def _total(partitions: list[PartitionLag]) -> dict[str, int | None]:
 
 
 def _put_table(found: dict[Stage, list[PartitionLag]]) -> None:
+    several = len({stage.name for stage in found}) < len(found)
     sys.stdout.write(f"{'process':<12} {'partition':>9} {'fetch':>10} {'seconds':>9} {'held':>8} {'commit':>10}\n")
     for stage, partitions in found.items():
+        if several:
+            sys.stdout.write(f"{stage.topic}\n")
         for each in partitions:
             seconds = "-" if each.fetch_ms is None else f"{each.fetch_ms / 1000:.1f}"
             numbers = f"{_n(each.fetch_events):>10} {seconds:>9} {_n(each.held_events):>8} {_n(each.commit_events):>10}"

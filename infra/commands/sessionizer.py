@@ -22,12 +22,12 @@ from infra.config_file import save_resolved
 from infra.metrics import PrometheusReporter, serve
 from state.profile_store import ProfileStore
 from state.redis_profiles import RedisProfiles
-from streams.kafka import client, topics
+from streams.kafka import client, placement, topics
 from streams.kafka.reach import reach
 from streams.metrics import Reporter, Silent
 
 if TYPE_CHECKING:
-    from sessionizer.job import Summary
+    from sessionizer.summary import Summary
 
 INTERRUPTED: Final = 130
 
@@ -62,6 +62,8 @@ def sessionizer(
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
+    if settings.topics.outcomes is not None and not settings.kafka.plain:
+        placement.check(settings.kafka, settings.topics.inputs, settings.topics.partitions)
     begun_ms = clock.monotonic_ms()
     summary = _run(settings, clock, exit_at_end=exit_at_end, web_port=web_port)
     reason = "interrupted" if summary.interrupted else "end" if exit_at_end and summary.ended else "terminated"

@@ -11,6 +11,7 @@ identity      which topic a name stands for now
 ingest        files into the interactions topic: start here
 outbox        sends events and dead letters and knows the fate of each
 pace          how fast events are sent
+placement     whether two topics place users alike
 offsets       where partitions begin and end
 registry      schemas of Avro and Protobuf events, and what each failure of their registry means
 lag           fetch, held and commit lag

@@ -1,4 +1,4 @@
-"""Ingest: files into the interactions topic, in event-time order, every row accounted for.
+"""Ingest: files into an input topic, in event-time order, every row accounted for.
 
 Owns the run: read, order, send at a pace, settle, end marks, and the identity
 rows read = events produced + dead letters, which is checked. Never prints; a listener is told how far it is.
@@ -20,6 +20,7 @@ from streams.events.schema import Roles
 from streams.files.in_order import InOrder
 from streams.files.line import BadLine, Line
 from streams.files.read import Format, read
+from streams.inputs import Input, Position
 from streams.kafka.client import KafkaConfig, consumer
 from streams.kafka.dead_letter import from_line
 from streams.kafka.offsets import bounds
@@ -71,14 +72,17 @@ class Ingest:
         *,
         pace: Pace = flat_out,
         listener: Listener = lambda _progress: None,
+        target: Input = Input.INTERACTIONS,
     ) -> None:
+        """`target`: which input the files are for."""
         self._kafka = kafka
         self._topics = topics
         self._addresser = Addresser(roles)
         self._clock = clock
         self._pace = pace
         self._listener = listener
-        self._outbox = Outbox(kafka, topics, clock)
+        self._target = target
+        self._outbox = Outbox(kafka, topics, clock, target)
         self._rows = 0
         self._sent = 0
         self._buried = 0
@@ -158,20 +162,22 @@ class Ingest:
         self._listener(progress)
 
     def _write_end_marks(self) -> None:
-        """One a partition, empty ones too, after everything that is in it now."""
+        """One a partition, empty ones too, after everything that is in it now: of all inputs."""
+        two = self._topics.outcomes is not None
         for partition, end in self._ends().items():
-            mark = ClockMark(partition=partition, after_offset=end, kind=MarkKind.END)
+            mark = ClockMark.at(end, MarkKind.END, partition=partition, two=two)
             self._outbox.send_plainly(self._topics.clock, partition, mark.encode())
         self._outbox.settle()
 
-    def _ends(self) -> dict[int, int]:
+    def _ends(self) -> dict[int, Position]:
         partitions = range(self._topics.partitions)
         if self._kafka.plain:
             # The stand-in reports wrong ends; what it told of our own deliveries is right.
-            return {partition: self._outbox.next_offset.get(partition, 0) for partition in partitions}
+            told = self._outbox.next_offset
+            return {partition: Position().moved(self._target, told.get(partition, 0)) for partition in partitions}
         reader = consumer(self._kafka, group="recd-ingest", read_committed=False)
         try:
-            found = bounds(reader, self._topics.interactions, partitions)
+            found = [bounds(reader, topic, partitions) for topic in self._topics.inputs]
         finally:
             reader.close()
-        return {partition: found[partition].end for partition in partitions}
+        return {partition: Position(*(of_topic[partition].end for of_topic in found)) for partition in partitions}

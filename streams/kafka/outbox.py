@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.errors import Reason, RetryableError
 from streams.files.in_order import Placed
+from streams.inputs import Input
 from streams.kafka.client import KafkaConfig, producer
 from streams.kafka.dead_letter import DeadLetter, from_line
 from streams.kafka.headers import APPENDED_MS
@@ -48,8 +49,12 @@ class Clock(Protocol):
 class Outbox:
     """One producer and the counts of what became of everything given to it."""
 
-    def __init__(self, kafka: KafkaConfig, topics: TopicsConfig, clock: Clock) -> None:
+    def __init__(
+        self, kafka: KafkaConfig, topics: TopicsConfig, clock: Clock, target: Input = Input.INTERACTIONS
+    ) -> None:
+        """`target`: which input events are for."""
         self._topics = topics
+        self._events_topic = topics.inputs[target]
         self._clock = clock
         self._producer: Producer = producer(
             kafka,
@@ -141,7 +146,7 @@ class Outbox:
     def _produce(self, event: Placed, done: Done) -> None:
         now = self._clock.now_ms()
         stamp = [(APPENDED_MS, str(now).encode())]
-        self._enqueue(self._topics.interactions, event.key, event.value, event.event_time_ms, stamp, done)
+        self._enqueue(self._events_topic, event.key, event.value, event.event_time_ms, stamp, done)
 
     def _enqueue(
         self, topic: str, key: bytes | None, value: bytes | None, time_ms: int, headers: Headers, done: Done

@@ -45,6 +45,9 @@ class TopicsConfig:
 
     interactions: str = "interactions"
     """Events as they come, keyed by user."""
+    outcomes: str | None = None
+    """Outcomes as they come, keyed by user, where they have a topic of their own: partition p must hold the users of
+    partition p of the interactions."""
     minibatches: str = "minibatches"
     """What the trainer reads: partition p comes from partition p of the interactions."""
     partitions: int = 4
@@ -66,7 +69,9 @@ class TopicsConfig:
         if self.retention_ms != FOREVER and self.retention_ms < 1:
             raise ConfigError("topics.retention_ms must be -1 (for ever) or positive")
         if len(set(self.names)) != len(self.names):
-            raise ConfigError("topics: two topics have the same name; change topics.interactions or topics.minibatches")
+            raise ConfigError(
+                "topics: two topics have the same name; change topics.interactions, .outcomes or .minibatches"
+            )
 
     @property
     def dead_letter(self) -> str:
@@ -84,6 +89,11 @@ class TopicsConfig:
         return f"{self.minibatches}-cuts"
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Topics that the sessionizer reads, in the order of `Input`."""
+        return (self.interactions,) if self.outcomes is None else (self.interactions, self.outcomes)
+
+    @property
     def profiles(self) -> str:
         """Profiles of users, compacted: partition p holds those of partition p of the interactions, by user."""
         return f"{self.minibatches}-profiles"
@@ -91,7 +101,7 @@ class TopicsConfig:
     @property
     def names(self) -> tuple[str, ...]:
         """All topics."""
-        return (self.interactions, self.minibatches, self.dead_letter, self.clock, self.cuts, self.profiles)
+        return (*self.inputs, self.minibatches, self.dead_letter, self.clock, self.cuts, self.profiles)
 
     def settings(self, topic: str) -> dict[str, str]:
         """What `topic` is created with."""

@@ -143,13 +143,11 @@ class _ForgetfulJournal(_CrashingJournal):
         if cut is None:
             return found
         forgotten = msgspec.structs.replace(found.progress, next_offset=cut.next_offset, next_sequence=0, next_epoch=0)
-        return Recovered(
-            progress=forgotten, cut=found.cut, begin_offset=found.begin_offset, end_offset=found.end_offset
-        )
+        return Recovered(progress=forgotten, cut=found.cut, begin=found.begin, end=found.end)
 
 
 class _CrashingFleet(job.Fleet):
-    def finished(self) -> Mapping[int, int]:
+    def finished(self) -> Mapping[faust_seam.Lane, int]:
         found = super().finished()
         if any(found.values()):
             _Sites.passed("before offsets commit")

@@ -17,6 +17,7 @@ from state.store import Missing
 from streams import wire
 from streams.clock_mark import ClockMark
 from streams.events.record import Rejected
+from streams.inputs import Position
 from streams.minibatch import MiniBatch
 from tests.sessionizer.shell.world import MemoryRecord
 
@@ -45,15 +46,22 @@ class Log:
     """All that Kafka holds for partition 0."""
 
     records: list[MemoryRecord] = field(default_factory=list)
+    outcomes: list[MemoryRecord] = field(default_factory=list)
+    """Of a topic of their own."""
     clock: list[ClockMark] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    letters: list[int] = field(default_factory=list)
+    letters: list[tuple[str, int]] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     chunks: dict[int, bytes] = field(default_factory=dict)
     owner: int = 0
     profiles: list[tuple[int, bytes | None]] = field(default_factory=list)
     """The changelog, uncompacted."""
+
+    @property
+    def end(self) -> Position:
+        """After the last record of each input."""
+        return Position(len(self.records), len(self.outcomes))
 
     def put_chunk(self, index: int, chunk: bytes | None) -> None:
         """As a compacted topic does: the last one stays, None erases."""
@@ -87,7 +95,7 @@ class MemoryOutlet:
         self._send(lambda: self._log.ends.append(epoch))
 
     def send_dead_letter(self, rejected: Rejected) -> None:
-        self._send(lambda: self._log.letters.append(rejected.offset))
+        self._send(lambda: self._log.letters.append((rejected.record.topic, rejected.offset)))
 
     def send_mark(self, mark: ClockMark) -> None:
         self._mark_sent = True
@@ -140,7 +148,9 @@ class MemoryJournal:
         progress = self._log.progress
         cut = from_chunks(progress.cut, self._log.chunks) if progress.cut else None
         assert (cut is None) == (progress.cut is None), "a cut is whole, or it is not there"
-        return Recovered(progress=progress, cut=cut, begin_offset=0, end_offset=len(self._log.records))
+        return Recovered(
+            progress=progress, cut=cut, begin=Position(), end=Position(len(self._log.records), len(self._log.outcomes))
+        )
 
     def start_clock(self, clock_offset: int) -> list[tuple[int, ClockMark | None]]:
         self._position = clock_offset

@@ -105,7 +105,7 @@ def test_only_those_events_of_a_message_that_lie_in_the_future_are_rejected() ->
     good = records([(b"", value)])
     life = Life(log=Log(records=good), decoder=arrow_decoder())
     life.work(1, finish=True)
-    assert life.log.letters == [0, 0, 0]
+    assert [offset for _, offset in life.log.letters] == [0, 0, 0]
     assert [(mark.after_offset, mark.value_ms) for mark in life.log.clock] == [(0, START_MS + 86_401_000)]
     assert life.partition is not None
     assert life.partition.core.account.labelled == 6

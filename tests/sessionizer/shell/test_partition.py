@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from sessionizer.config import BatchConfig
 from sessionizer.core import PartitionCore
 from sessionizer.outlet import FencedError, Recovered
-from sessionizer.partition import Makers, Partition, start_offset
+from sessionizer.partition import Makers, Partition
 from sessionizer.progress import CutRef, Progress
 from sessionizer.reporting import PartitionReport
+from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
@@ -49,11 +50,11 @@ class Life:
     batches: BatchConfig = BATCHES
     decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
 
-    def core(self, cut: bytes | None, offset: int) -> PartitionCore:
+    def core(self, cut: bytes | None, start: Position) -> PartitionCore:
         if cut is not None:
             return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut)
         made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0)
-        made.position = Position(offset)
+        made.position = start
         return made
 
     def makers(self) -> Makers:
@@ -84,8 +85,8 @@ class Life:
                 while self.partition.core.next_offset < len(self.log.records):
                     start = self.partition.core.next_offset
                     self.partition.feed(self.log.records[start : start + poll])
-                    self.partition.tick(caught_up=False)
-                self.partition.tick(caught_up=True)
+                    self.partition.tick(caught_up=())
+                self.partition.tick(caught_up=tuple(self.partition.inputs))
                 if finish:
                     self.partition.finish()
             except Killed:
@@ -226,13 +227,14 @@ def progress(next_offset: int, cut_offset: int) -> Progress:
     ("begin", "end", "words"), [(50, 900, "expired before they were read"), (0, 60, "deleted and made anew")]
 )
 def test_a_topic_that_no_longer_holds_what_the_cut_needs_is_refused(begin: int, end: int, words: str) -> None:
-    recovered = Recovered(progress=progress(100, 40), cut=b"", begin_offset=begin, end_offset=end)
+    recovered = Recovered(progress=progress(100, 40), cut=b"", begin=Position(begin), end=Position(end))
     with pytest.raises(InvariantError, match=words):
-        start_offset(recovered)
+        start_position(recovered, two=False)
 
 
 def test_a_new_partition_starts_at_the_first_record_that_exists() -> None:
-    assert start_offset(Recovered(progress=Progress(), cut=None, begin_offset=500, end_offset=900)) == 500
+    recovered = Recovered(progress=Progress(), cut=None, begin=Position(500), end=Position(900))
+    assert start_position(recovered, two=False) == Position(500)
 
 
 def trickle(life: Life, until: int) -> list[tuple[bool, int]]:

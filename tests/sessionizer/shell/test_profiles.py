@@ -47,11 +47,11 @@ class ProfileLife(Life):
     def __post_init__(self) -> None:
         self.store = self.store or FusedProfiles(self.fuse)
 
-    def core(self, cut: bytes | None, offset: int) -> PartitionCore:
+    def core(self, cut: bytes | None, start: Position) -> PartitionCore:
         if cut is not None:
             return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut, profiles=FEW)
         made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0, profiles=FEW)
-        made.position = Position(offset)
+        made.position = start
         return made
 
     def makers(self) -> Makers:

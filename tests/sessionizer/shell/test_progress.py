@@ -16,7 +16,9 @@ from sessionizer.progress import (
     progress_key,
     to_chunks,
 )
+from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
+from streams.inputs import Input, Position
 
 
 def ref(data: bytes, number: int, chunks: int) -> CutRef:
@@ -62,7 +64,8 @@ def test_golden_bytes_of_a_progress_record() -> None:
     )
     data = (
         b'{"next_offset":50,"next_sequence":4,"next_epoch":1,"clock_offset":2,"cut":{"number":2,"first_offset":5,'
-        b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[3],"ended_at":-1},"source":"clicks",'
+        b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[3],"ended_at":-1,'
+        b'"profiles_offset":0},"source":"clicks",'
         b'"topic_ids":{"clicks":"x"},'
         b'"version":1}'
     )
@@ -77,6 +80,33 @@ def test_golden_bytes_of_a_progress_record() -> None:
     )
     assert progress.encode() == data
     assert Progress.decode(data) == progress
+
+
+def test_golden_bytes_of_a_progress_record_of_two_topics() -> None:
+    cut = CutRef(
+        number=2, first_offset=5, chunks=1, size_bytes=9, crc32c=7, next_offset=40, clock_offset=1, next_outcome=12,
+        ended_at=30, ended_outcome=11,
+    )  # fmt: skip
+    data = (
+        b'{"next_offset":50,"next_sequence":0,"next_epoch":0,"clock_offset":0,"cut":{"number":2,"first_offset":5,'
+        b'"chunks":1,"size_bytes":9,"crc32c":7,"next_offset":40,"clock_offset":1,"applied":[],"ended_at":30,"profiles_offset":0,'
+        b'"next_outcome":12,"ended_outcome":11},"source":"views","topic_ids":{},"version":2,"next_outcome":13,"outcomes":"clicks"}'
+    )
+    progress = Progress(next_offset=50, cut=cut, source="views", version=2, next_outcome=13, outcomes="clicks")
+    assert progress.encode() == data
+    assert Progress.decode(data) == progress
+    assert (progress.position, cut.position, cut.ended) == (Position(50, 13), Position(40, 12), Position(30, 11))
+
+
+def test_golden_bytes_of_clock_marks() -> None:
+    one = ClockMark(partition=1, after_offset=7, kind=MarkKind.END)
+    assert one.encode() == b'{"partition":1,"after_offset":7,"kind":"end","value_ms":0,"replaces":null,"version":1}'
+    two = ClockMark.at(Position(7, 9), MarkKind.IDLE, partition=1, two=True, about=Input.OUTCOMES, value_ms=5)
+    assert two.encode() == (
+        b'{"partition":1,"after_offset":7,"kind":"idle","value_ms":5,"replaces":null,"version":2,'
+        b'"after_outcomes":9,"about":1}'
+    )
+    assert [ClockMark.decode(mark.encode()) for mark in (one, two)] == [one, two]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"next_offset":"x"}', b'{"version":99}'])

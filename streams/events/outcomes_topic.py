@@ -1,0 +1,64 @@
+"""Outcomes in a topic of their own: what its messages mean, and what may not be in it.
+
+Owns the schema of such a topic and the refusal of everything that is no outcome: a sample needs a place among the
+interactions, and so does a tombstone, because both act where they stand there. Decodes nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streams.errors import Reason
+from streams.events.decode import EventDecoder
+from streams.events.record import Decoded, Records, Rejected
+from streams.events.schema import EventKind, EventSchema
+
+_WHY = {
+    EventKind.TOMBSTONE: "a record without a value erases a user only among the interactions; send it there",
+    EventKind.IMPRESSION: "an impression belongs among the interactions; send it there",
+    EventKind.LABELLED: "a labelled event belongs among the interactions; send it there",
+}
+
+
+def outcomes_schema(schema: EventSchema) -> EventSchema:
+    """The same fields; where no field tells kinds apart, every message is an outcome."""
+    if schema.roles.kind is not None:
+        return schema
+    return replace(schema, roles=replace(schema.roles, default_kind="outcome"))
+
+
+class OutcomesDecoder:
+    """Decodes the polls of a topic of outcomes; others are rejected."""
+
+    def __init__(self, decoder: EventDecoder) -> None:
+        self._decoder = decoder
+
+    def decode(self, records: Records, *, now_ms: int | None = None) -> Decoded:
+        """As `EventDecoder.decode`, with outcomes only."""
+        decoded = self._decoder.decode(records, now_ms=now_ms)
+        events = decoded.events
+        wrong = np.flatnonzero(events.kind != EventKind.OUTCOME)
+        if not len(wrong):
+            return decoded
+        rejected = []
+        for i in wrong.tolist():
+            record, kind = decoded.origin(int(events.offset[i]), int(events.event_id[i])), EventKind(events.kind[i])
+            rejected.append(
+                Rejected(
+                    partition=record.partition,
+                    offset=record.offset,
+                    reason=Reason.UNKNOWN_KIND,
+                    detail=_WHY[kind],
+                    record=record,
+                )
+            )
+        left = ~np.isin(decoded.future, events.offset[wrong])
+        return replace(
+            decoded,
+            events=events.take(np.flatnonzero(events.kind == EventKind.OUTCOME)),
+            rejected=sorted([*decoded.rejected, *rejected], key=lambda one: one.offset),
+            future=decoded.future[left],
+            future_ms=decoded.future_ms[left],
+        )

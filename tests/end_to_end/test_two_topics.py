@@ -1,0 +1,128 @@
+"""Views in one topic, outcomes in another, real Kafka and a kill -9: the batches of the same events in one topic."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from streams import wire
+from streams.kafka import client
+from streams.kafka.client import KafkaConfig
+from streams.minibatch import MiniBatch
+from tests.end_to_end.test_outcomes import GUIDE, log, recd
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+
+REST = """
+[[features]]
+name = "item"
+field = "item"
+table = "items"
+[[histories]]
+name = "clicked_items"
+table = "items"
+label = "clicked"
+[model.tables.items]
+rows = 1000
+[session]
+gap_ms = 60_000
+lateness_ms = 5_000
+[batch]
+samples = 32
+"""
+
+
+def batches_of(kafka: str, topic: str, *, least: int | None = None) -> list[list[MiniBatch]]:
+    """Mini-batches of each partition; with `least` as soon as there are so many, without all there are."""
+    consumer = client.consumer(KafkaConfig(bootstrap=kafka), group="two-topics-test", partition_eof=least is None)
+    found: list[list[MiniBatch]] = [[], []]
+    try:
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(2)])
+        ended = set[int]()
+        while (len(ended) < 2) if least is None else sum(map(len, found)) < least:
+            message = consumer.poll(120)
+            assert message is not None, f"{topic} has {sum(map(len, found))} batches only"
+            partition, value = message.partition() or 0, message.value()
+            if message.error() is not None:
+                ended.add(partition)
+            elif value is not None and len(value):
+                found[partition].append(wire.decode(value))
+    finally:
+        consumer.close()
+    return found
+
+
+def configs(kafka: str, directory: Path) -> tuple[Path, Path]:
+    """For one topic, and for two: the guide's own, with what it leaves out."""
+    one, two = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)[:2]
+    labels = one[one.index("[[labels]]") :]
+    where = f'{REST}[kafka]\nbootstrap = "{kafka}"\n'
+    names = '[topics]\ninteractions = "both"\nminibatches = "both-batches"\npartitions = 2\n'
+    apps = ['[worker]\napp = "both-app"\n', '[worker]\napp = "views-app"\ncut_every_ms = 300\n']
+    paths = directory / "one.toml", directory / "two.toml"
+    paths[0].write_text(one + names + where + apps[0])
+    paths[1].write_text(two + labels + where + apps[1])
+    return paths
+
+
+def write(path: Path, events: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return str(path)
+
+
+def test_two_topics_give_the_batches_of_one_though_the_worker_is_killed(kafka: str, tmp_path: Path) -> None:
+    one, two = configs(kafka, tmp_path)
+    events, truth = log(4_000, seed=12)
+    recd("ingest", write(tmp_path / "all.jsonl", events), "--end", "-c", str(one))
+    assert recd("sessionizer", "--exit-at-end", "-c", str(one))["account"]["emitted"] == len(truth)
+    expected = batches_of(kafka, "both-batches")
+
+    views = [event for event in events if event["type"] == "view"]
+    outcomes = [event for event in events if event["type"] != "view"]
+    recd("ingest", write(tmp_path / "outcomes.jsonl", outcomes), "--outcomes", "-c", str(two))
+    command = [sys.executable, "-m", "infra.cli"]
+    slowly = ["ingest", write(tmp_path / "views.jsonl", views), "--end", "--rate", "250", "-c", str(two), "--json"]
+    with subprocess.Popen([*command, *slowly], stdout=subprocess.PIPE, text=True) as ingest:
+        worker = subprocess.Popen([*command, "sessionizer", "-c", str(two)], stderr=subprocess.DEVNULL)
+        try:
+            before = sum(map(len, batches_of(kafka, "views-batches", least=8)))
+            assert ingest.poll() is None, "the worker must die with work in flight"
+        finally:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        assert ingest.wait(120) == 0
+    account = recd("sessionizer", "--exit-at-end", "-c", str(two))["account"]
+    found = batches_of(kafka, "views-batches")
+    assert before < sum(map(len, found))
+    for mine, theirs in zip(found, expected, strict=True):
+        assert [batch.sequence for batch in mine] == list(range(len(mine)))
+        assert [batch.content_hash for batch in mine] == [batch.content_hash for batch in theirs]
+    assert (account["events"], account["emitted"], account["late"]) == (len(events), len(truth), 0)
+    assert account["joined"] + account["missed"] == account["outcomes"] == len(outcomes)
+    lags = recd("lag", "-c", str(two))
+    assert lags["sessionizer"]["fetch_events"] == 0
+
+
+def test_outcomes_that_another_partitioner_has_placed_are_refused_with_the_remedy(kafka: str, tmp_path: Path) -> None:
+    config = tmp_path / "recd.toml"
+    text = configs(kafka, tmp_path)[1].read_text()
+    config.write_text(text.replace('"views', '"placed').replace('"clicks"', '"placed-clicks"'))
+    events, _ = log(200, seed=13)
+    recd("ingest", write(tmp_path / "views.jsonl", [e for e in events if e["type"] == "view"]), "-c", str(config))
+    producer = Producer({"bootstrap.servers": kafka})
+    for event in events:
+        if event["type"] != "view":
+            producer.produce("placed-clicks", key=str(event["user"]), value=json.dumps(event))
+    producer.flush(30)
+    command = [sys.executable, "-m", "infra.cli", "sessionizer", "--exit-at-end", "-c", str(config)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode != 0
+    assert "placed-clicks are not in the partition that murmur2 gives their key" in ran.stderr
+    assert "partitioner=murmur2_random" in ran.stderr

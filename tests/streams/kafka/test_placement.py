@@ -1,0 +1,39 @@
+"""Where keys belong, and what is told of keys that lie elsewhere."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from aiokafka.partitioner import murmur2 as murmur2_of_aiokafka
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.placement import misplaced, murmur2, partition_of
+
+USERS = [f"u{i}".encode() for i in range(200)]
+
+
+@given(st.binary(max_size=40))
+def test_keys_are_hashed_as_kafka_s_own_clients_hash_them(key: bytes) -> None:
+    assert murmur2(key) == murmur2_of_aiokafka(key) & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(("key", "hashed"), [(b"21", -973932308), (b"foobar", -790332482), (b"abc", 479470107)])
+def test_known_hashes_of_java_s_client(key: bytes, hashed: int) -> None:
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+
+
+def test_keys_where_they_belong_are_well() -> None:
+    assert misplaced("clicks", 4, [(partition_of(key, 4), key) for key in USERS]) is None
+    assert misplaced("clicks", 4, []) is None
+
+
+def test_what_is_wrong_is_told_with_its_remedy() -> None:
+    crc = misplaced("clicks", 4, [(zlib.crc32(key) % 4, key) for key in USERS])
+    assert crc is not None
+    assert "partitioner=murmur2_random" in crc
+    turns = misplaced("clicks", 4, [(i % 4, key) for i, key in enumerate(USERS)])
+    assert turns is not None
+    assert "default partitioner (murmur2)" in turns
+    assert misplaced("clicks", 4, [(0, None)]) == "1 of the latest records of clicks have no key; key them by the user"
