@@ -12,6 +12,7 @@ erasures       when a tombstone takes effect
 intake         all that waits for its turn
 rows           held events under small integer names
 history        each user's last items, point in time
+measures       how many entries a sample sees, and how old the newest is
 residents      users whose profiles come into a core, and leave it
 join           outcomes to the impressions they belong to
 corrections    samples that have left and may still be corrected, and what corrects them

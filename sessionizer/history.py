@@ -164,6 +164,7 @@ class Histories:
     """Entries of all users of one partition. The chains and row columns live with the windower's users and rows."""
 
     def __init__(self, histories: tuple[History, ...]) -> None:
+        self.declared = histories
         self.last = np.array([history.last for history in histories], np.int64)
         self.fingerprint = [[history.name, history.last, history.label] for history in histories]
         """What entries of a cut must have been kept for."""

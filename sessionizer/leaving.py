@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from sessionizer.corrections import Corrections, Memory
 from sessionizer.history import Histories
+from sessionizer.measures import with_measures
 from sessionizer.packer import Clustered
 from sessionizer.rows import Rows
 from streams.events.label_rules import finished
@@ -57,9 +58,10 @@ def samples_of(
     told = np.concatenate([finished(labels, rows.labels[rows_B]), _turned(corrections)])
     stage = np.concatenate([_stages(closings_C, rows_B, rows, memory), np.full(len(corrections), Stage.CORRECTION)])
     names = names[places_B]
+    ends_BH, tips_BH = rows.ends[names], rows.tips[names]
     return Clustered(
-        events=replace(rows.take(names), labels=told[places_B]),
-        histories=histories.read(rows.ends[names], rows.tips[names]),
+        events=with_measures(replace(rows.take(names), labels=told[places_B]), histories, ends_BH, tips_BH),
+        histories=histories.read(ends_BH, tips_BH),
         session_id=np.repeat(session_U[order_U], sizes_U[order_U]),
         ready_ms=np.repeat(ready_U[order_U], sizes_U[order_U]),
         first=first_B,

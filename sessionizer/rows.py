@@ -80,8 +80,8 @@ class Rows:
         """[R, 1], session of a row that has left and may be corrected; no column unless samples are corrected."""
         self.content_hash = np.zeros(0, np.uint64)
         self.appended_ms = np.zeros(0, np.int64)
-        self.dense = np.zeros((0, len(schema.dense_names)), np.float32)
-        """[R, K]."""
+        self.dense = np.zeros((0, len(schema.dense)), np.float32)
+        """[R, K], what the events say; what their histories do is added when rows leave."""
         self.ids = np.zeros((0, len(schema.sparse) - num_lists), np.int64)
         """[R, S]."""
         self._lists = ListChunks(num_lists)

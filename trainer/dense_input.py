@@ -18,7 +18,7 @@ F32 = npt.NDArray[np.float32]
 
 
 def dense_input(batch: MiniBatch, schema: EventSchema) -> F32:
-    """[B, K], the columns of `schema.dense`. Raises InvariantError for a mini-batch that has others."""
+    """[B, K], the columns of `schema.dense_names`. Raises InvariantError for a mini-batch that has others."""
     own = schema.ungrouped_dense
     parts = [(list(group.dense_names), dense) for group in batch.groups if (dense := group.expand_dense()) is not None]
     grouped = [name for names, _ in parts for name in names]

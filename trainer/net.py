@@ -116,7 +116,7 @@ class LinearTerms(nn.Linear):
 def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
     """Wire the net; its initial weights come from torch's global generator."""
     poolings = {"sum": SumPooling, "mean": MeanPooling}
-    num_sparse, num_dense, dim = len(schema.feature_names), len(schema.dense), model.dim
+    num_sparse, num_dense, dim = len(schema.feature_names), len(schema.dense_names), model.dim
     interacting = dim + (num_sparse + 1) * num_sparse // 2  # the dense vector, and every pair of vectors
     is_sequence = {key: model.pooling_of(key) == "attention" for key in schema.feature_names}
     ordered = [key for group in schema.all_groups for key in group.features]

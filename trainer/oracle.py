@@ -61,7 +61,7 @@ class Oracle:
         logits = []
         for sample in range(len(batch)):
             ids = {key: torch.from_numpy(jagged.row(sample)) for key, jagged in mapped.items()}
-            numbers = [float(columns[feature.name][sample]) for feature in self._schema.dense]
+            numbers = [float(columns[name][sample]) for name in self._schema.dense_names]
             logits.append(self._logits_T(torch.tensor(numbers, dtype=torch.float64), ids))
         logits_BT = torch.stack(logits)
         loss = self._loss(logits_BT, batch)

@@ -174,10 +174,24 @@ class History:
     """How many entries are kept."""
     label: str | None = None
     """Only items whose event was positive for this label enter; without one every item does."""
+    count: str | None = None
+    """Name of a dense feature: ln(1 + how many entries a sample sees), `last` or not. Without a name there is none."""
+    recency: str | None = None
+    """Name of a dense feature: ln(1 + seconds from the newest entry that a sample sees to the sample); -1 where it
+    sees none. Without a name there is none."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.last <= 65_536:
             raise ConfigError(f"histories.{self.name}: last must lie in 1..65536")
+        if "" in (self.count, self.recency):
+            raise ConfigError(
+                f"histories.{self.name}: count and recency are names of dense features; give one, or leave the key out"
+            )
+
+    @property
+    def measures(self) -> list[str]:
+        """Names of the dense features that recd makes of it, the count first."""
+        return [name for name in (self.count, self.recency) if name is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +239,7 @@ class EventSchema:
             raise ConfigError("labels: at least one [[labels]] is needed; it says what the model predicts")
         for what, names in {
             "labels": [label.name for label in self.labels],
-            "dense": self.dense_names,
+            "dense, count and recency": self.dense_names,
             "sparse and histories": self.feature_names,
             "groups": [group.name for group in self.groups],
             "groups: features": [name for group in self.groups for name in group.features],
@@ -274,8 +288,12 @@ class EventSchema:
 
     @property
     def dense_names(self) -> list[str]:
-        """Names of all dense features: the columns of what enters the network, in order."""
-        return [feature.name for feature in self.dense]
+        """Names of all dense features: the columns of what enters the network, in order.
+
+        Those of the event first (`dense`), then those that are made of the histories.
+        """
+        made = [name for history in self.histories for name in history.measures]
+        return [feature.name for feature in self.dense] + made
 
     @property
     def ungrouped_dense(self) -> list[str]:
@@ -308,5 +326,9 @@ class EventSchema:
             del group["form"]
             if not group["dense"]:
                 del group["dense"]  # Schemas of before there were such columns keep their fingerprint.
+        for history in fields["histories"]:
+            for key in ("count", "recency"):
+                if history[key] is None:
+                    del history[key]
         text = json.dumps(fields, sort_keys=True, default=list)
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

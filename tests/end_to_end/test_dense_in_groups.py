@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -112,6 +113,27 @@ def test_every_sample_enters_the_network_with_its_events_numbers(form: FormName)
     who = [batch.groups[0] for batch in batches]
     assert sum(group.num_rows for group in who) < NUM / 4
     assert all(group.dense is not None and len(group.dense) == group.num_rows for group in who)
+
+
+@pytest.mark.parametrize("form", ["exact", "partial"])
+def test_count_and_recency_of_a_history_enter_the_network_behind_the_events_numbers(form: FormName) -> None:
+    events = log()
+    recent = replace(PLAIN.histories[0], count="num_recent", recency="since_recent")
+    group = replace(HISTORY, form=form, dense=("mood", "num_recent"))
+    schema = replace(PLAIN, histories=(recent,), groups=(WHO, group))
+    batches = mini_batches(schema, events)
+    offsets = np.concatenate([batch.lineage.offset for batch in batches]).tolist()
+    before = [[e["at"] for e in events[:n] if e["user"] == events[n]["user"]] for n in offsets]
+    assert max(map(len, before)) > recent.last
+    counts = [math.log1p(len(times)) for times in before]
+    ages = [(events[n]["at"] - times[-1]) / 1000 if times else None for n, times in zip(offsets, before, strict=True)]
+    recencies = [-1.0 if age is None else math.log1p(age) for age in ages]
+    made = torch.tensor([counts, recencies]).T
+    for deduplicated in (True, False):
+        step = to_tensors(batches, schema, MODEL, deduplicated=deduplicated)
+        torch.testing.assert_close(step.dense_BK[:, 4:], made, rtol=1e-6, atol=0)
+    report = run_parity(batches, schema, MODEL, OPTIMIZER, seed=5, every=2)
+    assert report.ok, report.reasons
 
 
 @pytest.mark.parametrize("form", ["exact", "partial"])

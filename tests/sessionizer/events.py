@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -31,6 +33,14 @@ SCHEMA = EventSchema(
     histories=(History(name="liked_items", table="items", last=LAST, label="liked"),),
     groups=(FeatureGroup(name="user", features=("user",)), FeatureGroup(name="history", features=("liked_items",))),
 )
+
+
+MEASURED = dataclasses.replace(
+    SCHEMA,
+    histories=(dataclasses.replace(SCHEMA.histories[0], count="num_liked", recency="since_liked"),),
+    groups=(SCHEMA.groups[0], dataclasses.replace(SCHEMA.groups[1], dense=("num_liked",))),
+)
+"""The count is kept with its history, the recency with the samples."""
 
 
 def columns(events: Sequence[Ev], first_offset: int = 0, schema: EventSchema = SCHEMA) -> EventBatch:
@@ -129,6 +139,22 @@ def histories_of(batches: Sequence[MiniBatch]) -> dict[int, list[int]]:
                 found[offset] = row
     for offset, row in corrected:
         assert row == found[offset], "a correction has another history than its sample"
+    return found
+
+
+def seen_of(batches: Sequence[MiniBatch], schema: EventSchema, which: int = 0) -> dict[int, tuple[int, int | None]]:
+    """Offset to (entries seen, milliseconds since the newest one), as a history's count and recency tell them."""
+    count, recency = schema.histories[which].measures
+    found: dict[int, tuple[int, int | None]] = {}
+    for batch in batches:
+        columns = dict(zip(schema.ungrouped_dense, batch.dense.T, strict=True))
+        for group in batch.groups:
+            if (dense := group.expand_dense()) is not None:
+                columns |= dict(zip(group.dense_names, dense.T, strict=True))
+        for offset, entries, age in zip(batch.lineage.offset.tolist(), columns[count], columns[recency], strict=True):
+            ms = None if age == -1 else round(1000 * math.expm1(age))
+            told = round(math.expm1(entries)), ms
+            assert found.setdefault(offset, told) == told, "a correction was told something else than its sample"
     return found
 
 

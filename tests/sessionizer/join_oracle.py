@@ -30,6 +30,8 @@ class Joined:
     batches: list[list[int]] = field(default_factory=list)
     labels: dict[int, list[float]] = field(default_factory=dict)
     history: dict[int, list[int]] = field(default_factory=dict)
+    seen: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    """How many entries of the history lie before the sample, and how many milliseconds before it the newest one."""
     stages: dict[int, Stage] = field(default_factory=dict)
     """How each sample leaves."""
     corrections: list[Correction] = field(default_factory=list)
@@ -84,7 +86,9 @@ def joined_of(
         told = [o for o in said[s] if truth.stages[s] == Stage.SETTLED or events[o].time + joins.early_ms < known[s]]
         truth.labels[s] = labels_of(events, s, told, watch)
         truth.corrections += corrections_of(events, s, told, said[s], joins, watch)
-        truth.history[s] = history_of(events, s, samples, met, joins)[-last:]
+        entries = history_of(events, s, samples, met, joins)
+        truth.history[s] = [item for _, item in entries][-last:]
+        truth.seen[s] = len(entries), events[s].time - entries[-1][0] if entries else None
     for o in outcomes:
         truth.counts[what_became_of(events, o, met[o], ready, joins)] += 1
     truth.batches = pack(in_order(events, parts, ready, truth.corrections), batch_samples)
@@ -181,8 +185,8 @@ def labels_of(events: list[Ev], s: int, said: list[int], watch: int | None) -> l
 
 def history_of(
     events: list[Ev], s: int, samples: list[int], met: dict[int, int | None], joins: JoinConfig
-) -> list[int]:
-    """Items that the user liked before the sample, oldest first: (when it could be known, samples first, order)."""
+) -> list[tuple[int, int]]:
+    """Time and item of what the user liked before: in order of when it could be known, samples first, then place."""
     user, entries = events[s].user, []
     for place, o in enumerate(samples):
         if events[o].kind == EventKind.LABELLED and events[o].label == 1:
@@ -193,7 +197,7 @@ def history_of(
         item = events[o].item or (None if impression is None else events[impression].item)
         if item is not None:
             entries.append((events[o].time + joins.early_ms, 1, place, events[o].user, item))
-    return [item for at, _, _, of, item in sorted(entries) if of == user and at < events[s].time]
+    return [(at, item) for at, _, _, of, item in sorted(entries) if of == user and at < events[s].time]
 
 
 def what_became_of(events: list[Ev], o: int, met: int | None, ready: dict[int, int], joins: JoinConfig) -> str:

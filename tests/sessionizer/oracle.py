@@ -49,6 +49,8 @@ class Truth:
     parts: list[Part] = field(default_factory=list)
     batches: list[list[int]] = field(default_factory=list)
     history: dict[int, list[int]] = field(default_factory=dict)
+    seen: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    """How many entries of the history lie before the sample, and how many milliseconds before it the newest one."""
 
 
 def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, last: int) -> Truth:
@@ -63,6 +65,7 @@ def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, las
         event = events[offset]
         liked = [o for o in order if events[o].user == event.user and events[o].label and events[o].time < event.time]
         truth.history[offset] = [events[o].item for o in liked][-last:]
+        truth.seen[offset] = len(liked), event.time - events[liked[-1]].time if liked else None
     return truth
 
 

@@ -22,10 +22,11 @@ from streams.events.event import EventBatch
 from streams.events.schema import EventKind, History
 from streams.minibatch import MiniBatch
 from tests.sessionizer import join_oracle, test_join
-from tests.sessionizer.events import LAST, SCHEMA, batches_of, columns, configs, histories_of, offsets_of
+from tests.sessionizer.events import LAST, MEASURED, batches_of, columns, configs, histories_of, offsets_of, seen_of
 from tests.sessionizer.oracle import Ev
 
-BOTH = dataclasses.replace(SCHEMA, histories=(*SCHEMA.histories, History(name="seen", table="items", last=2)))
+SEEN = History(name="seen", table="items", last=2, count="num_seen", recency="since_seen")
+BOTH = dataclasses.replace(MEASURED, histories=(*MEASURED.histories, SEEN))
 BATCHES = BatchConfig(samples=4, fresh_ms=1, fresh="parts")
 
 steps = st.lists(
@@ -124,6 +125,7 @@ def test_a_core_that_evicts_all_it_can_after_every_poll_agrees_with_the_oracle(
     found += mark(kept.core, MarkKind.END)
     truth = join_oracle.joined(events, config, joins, BATCHES.samples, LAST, None)
     assert histories_of(found) == truth.history
+    assert seen_of(found, BOTH) == truth.seen
     assert offsets_of(found) == truth.batches
 
 

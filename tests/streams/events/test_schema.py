@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -24,6 +24,8 @@ LABEL = Label(name="click", field="click")
 ITEM = SparseFeature(name="item", field="item", table="items")
 TAGS = SparseFeature(name="tags", field="tags", table="tags", list=True)
 SEEN = History(name="seen", table="items")
+SEEN_OF_BEFORE = {"name": "seen", "table": "items", "last": 50, "label": None}
+"""Its fields when a history had no count and no recency."""
 AGE, PRICE, MOOD = (DenseFeature(name=name, field=name) for name in ("age", "price", "mood"))
 
 
@@ -54,7 +56,14 @@ def test_features_that_no_group_names_are_groups_by_themselves() -> None:
             "seen names a group and a feature that is a group by itself",
         ),
         ({"labels": (LABEL, LABEL)}, "labels: click is named twice"),
-        ({"dense": (DenseFeature(name="x", field="x"), DenseFeature(name="x", field="y"))}, "dense: x is named twice"),
+        (
+            {"dense": (DenseFeature(name="x", field="x"), DenseFeature(name="x", field="y"))},
+            "dense, count and recency: x is named twice",
+        ),
+        (
+            {"dense": (AGE,), "histories": (History(name="seen", table="items", recency="age"),)},
+            "dense, count and recency: age is named twice",
+        ),
         ({"groups": (group("a", "price"),)}, r"groups\.a: features: unknown feature price"),
     ],
 )
@@ -109,7 +118,7 @@ def test_the_fingerprint_changes_with_the_dense_features_of_groups_and_is_what_i
     assert len(set(found)) == len(groupings)
     # What was stored before groups could hold dense features names the schema by these fields.
     fields = asdict(schema(dense=dense, groups=(group("a", "item"),)))
-    fields["groups"] = [{"name": "a", "features": ("item",)}]
+    fields |= {"groups": [{"name": "a", "features": ("item",)}], "histories": [SEEN_OF_BEFORE]}
     text = json.dumps(fields, sort_keys=True)
     assert found[0] == int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -119,3 +128,28 @@ def test_a_group_may_have_the_name_of_a_feature_that_is_in_a_group() -> None:
         "item",
         "tags",
     ]
+
+
+MEASURED = History(name="seen", table="items", count="num_seen", recency="since_seen")
+
+
+def test_count_and_recency_of_histories_are_dense_features_behind_those_of_the_event() -> None:
+    only = History(name="more", table="items", recency="since_more")
+    some = schema(dense=(AGE,), histories=(MEASURED, only), groups=(group("a", "seen", dense=("num_seen",)),))
+    assert some.dense_names == ["age", "num_seen", "since_seen", "since_more"]
+    assert some.ungrouped_dense == ["age", "since_seen", "since_more"]
+
+
+def test_a_measure_without_a_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"histories\.seen: count and recency are names.*leave the key out"):
+        History(name="seen", table="items", count="")
+
+
+def test_the_fingerprint_changes_with_count_and_recency_and_is_what_it_was_without() -> None:
+    histories = [SEEN, replace(MEASURED, recency=None), replace(MEASURED, count=None), MEASURED]
+    found = [schema(histories=(history,)).fingerprint() for history in histories]
+    assert len(set(found)) == len(histories)
+    fields = asdict(schema())
+    fields["histories"] = [SEEN_OF_BEFORE]
+    text = json.dumps(fields, sort_keys=True)
+    assert found[0] == int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
