@@ -81,7 +81,7 @@ class BulkHandler(Protocol):
         """What may be fetched now."""
 
     def take(self, lane: Lane, records: Records) -> None:
-        """Records in offset order."""
+        """Records in offset order, none left out; of what is not ours any more they are ignored."""
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         """How many records each of the fetched still has that were not handed over."""
@@ -215,9 +215,9 @@ class BulkConsumer(driver.Consumer):
         # A partition that asked for another position meanwhile gets nothing from the old one.
         moved = handler.starts()
         self._seek_to(moved)
-        wanted = handler.wants() - moved.keys()
         for tp, found in records.items():
-            if self._lane(tp) in wanted:
+            # One that has become full meanwhile takes it all the same: the client never fetches it again.
+            if self._lane(tp) not in moved:
                 handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found))
         handler.caught_up({self._lane(tp): lag for tp in active if (lag := self._lag(tp)) is not None})
 

@@ -101,8 +101,7 @@ class Job:
         )
 
     def _gate(self, partition: int, report: PartitionReport) -> Gate:
-        topic, group = self.topics.minibatches, self.trainer_group
-        most = self.worker.max_ahead_bytes
+        topic, group, most = self.topics.minibatches, self.trainer_group, self.worker.max_ahead_bytes
         place = GatePlace(partition=partition, topic=topic, group=group, max_bytes=most, log=self.log)
         return Gate(place, TrainerPlace(self.kafka, topic, partition, group), report, self.now_ms())
 
@@ -326,7 +325,8 @@ class Fleet:
 
     def take(self, lane: Lane, records: Records) -> None:
         source, partition = lane
-        self._threads[partition].put(source, records)
+        if partition in self._threads:
+            self._threads[partition].put(source, records)
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         for (source, partition), lag in lags.items():

@@ -32,13 +32,13 @@ def sizes(place: Town) -> list[tuple[int, int]]:
     return [(message.offset() or 0, len(message.value() or b"")) for message in found if not is_end(message)]
 
 
-def stands_still(place: Town, trained: int) -> list[tuple[int, int]]:
+def stands_still(place: Town, trained: int, *, for_ms: int) -> list[tuple[int, int]]:
     """The output once it has stopped near the bound; it stays there."""
     place.clock.sleep(1_500)
     found = sizes(place)
     waiting = [size for offset, size in found if offset >= trained]
     assert BOUND <= sum(waiting) < BOUND + 4 * max(waiting)
-    place.clock.sleep(STILL_MS)
+    place.clock.sleep(for_ms)
     assert sizes(place) == found
     return found
 
@@ -62,12 +62,12 @@ def test_output_waits_for_the_trainer_in_its_group_and_across_a_kill(kafka: str,
         place.end(0, len(some))
         first = place.start(max_poll_ms=STILL_MS // 3, **small)
         place.wait_for_log(0, "output waits for the trainer")
-        found = stands_still(place, 0)
+        found = stands_still(place, 0, for_ms=STILL_MS)
         assert num_members(place) == 1
         trained = found[len(found) // 2][0]
         commit(place, trained)
         place.wait_for_log(0, "output goes on")
-        found = stands_still(place, trained)
+        found = stands_still(place, trained, for_ms=1_000)
         assert num_members(place) == 1
         assert place.logs().count('"partitions assigned"') == 1
         first.kill()
