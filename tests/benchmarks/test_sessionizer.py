@@ -88,7 +88,7 @@ def test_the_core_alone_holds_as_many_sessions_as_it_is_asked_for() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_everybody_does_all_of_the_work_and_ours_is_right(kafka: str, tmp_path: Path) -> None:
     place = Place(kafka, tmp_path, max(os.sched_getaffinity(0)))
     filled = fill(kafka, "bench-small", Law(active=50, length=4), 1_000)

@@ -17,7 +17,7 @@ from streams.kafka import client, headers
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPICS = TopicsConfig(interactions="bad-input", minibatches="bad-input-batches", partitions=2)
 NOW_MS = Clock().now_ms()

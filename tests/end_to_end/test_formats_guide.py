@@ -22,7 +22,7 @@ from streams.kafka.topics import TopicsConfig
 from tests.end_to_end.test_your_own_topic import EACH, USERS, block, log
 from tests.streams.kafka.registry_server import RegistryServer, registry_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 PARTITIONS = 4

@@ -21,7 +21,7 @@ from streams.kafka.client import KafkaConfig
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "labels.md"
 NAMES = """

@@ -14,7 +14,7 @@ import pytest
 
 from infra.services.stack import Addresses
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "your-own-topic.md").read_text(encoding="utf-8")
 USERS, EACH = 20, 15

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.integration]
 POINTS = 100
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_nothing(kafka: str, tmp_path: Path) -> None:
     points = [
         Point(what="batch sent", nth=3),
@@ -44,7 +44,7 @@ def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_noth
         assert all(getattr(account, name) for name in names), "the stream must have everything in it"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_partitions_that_move_with_work_in_flight_repeat_and_lose_nothing(kafka: str, tmp_path: Path) -> None:
     with audit_round(kafka, "audit-few-moves", tmp_path, seed=3, portions=3) as attack:
         hits = move(attack, ["join", "leave"])
@@ -54,7 +54,7 @@ def test_partitions_that_move_with_work_in_flight_repeat_and_lose_nothing(kafka:
 
 
 @pytest.mark.parametrize("broken", ["transactions", "suppression"])
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_worker_that_is_broken_on_purpose_is_found_out(kafka: str, tmp_path: Path, broken: str) -> None:
     # Without suppression it shows if something was committed after the cut; without transactions, if something was not.
     plain, commit_ms = broken == "transactions", {"transactions": 1_000, "suppression": 50}[broken]

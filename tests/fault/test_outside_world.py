@@ -74,27 +74,6 @@ def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> No
         stack.down()
 
 
-def test_a_broker_that_refuses_writes_holds_the_worker_up_until_it_takes_them_again(kafka: str, tmp_path: Path) -> None:
-    with audit_round(kafka, "outside-refusal", tmp_path, seed=32, portions=2) as attack:
-        attack.produce()
-        attack.start("w0")
-        assert attack.wait_until_moving()
-        # A topic that wants two copies in sync where there is one: what a full or lost disk elsewhere looks like.
-        refusing = (attack.place.topics.minibatches, attack.place.topics.cuts)
-        for topic in refusing:
-            set_topic(attack, topic, "min.insync.replicas", "2")
-        attack.produce()
-        before = attack.unfinished + 1
-        while attack.unfinished < before:
-            before = attack.unfinished
-            attack.place.clock.sleep(2_000)
-        assert before > 0
-        for topic in refusing:
-            set_topic(attack, topic, "min.insync.replicas", "1")
-        attack.finish()
-        assert attack.verdict().exact, attack.logs()
-
-
 def test_without_its_dead_letter_topic_a_worker_waits_and_drops_no_letter(kafka: str, tmp_path: Path) -> None:
     with audit_round(kafka, "outside-letters", tmp_path, seed=33, portions=1) as attack:
         letters = attack.place.topics.dead_letter

@@ -28,7 +28,7 @@ def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> 
         assert sources == [i for i in range(len(some)) if i % 97 == 96]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=20 + partition) for partition in range(PARTITIONS)]
     third = EVENTS // 3
@@ -58,7 +58,7 @@ def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str
         assert_exactly_once(place, pairs)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_worker_that_slept_through_its_replacement_rejoins_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=30 + partition) for partition in range(PARTITIONS)]
     third = EVENTS // 3
@@ -87,7 +87,7 @@ def test_a_worker_that_slept_through_its_replacement_rejoins_and_repeats_nothing
         assert_exactly_once(place, pairs)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_two_workers_with_one_instance_do_not_fight_for_ever_and_repeat_nothing(kafka: str, tmp_path: Path) -> None:
     pairs = [events(EVENTS, seed=40 + partition) for partition in range(PARTITIONS)]
     with town(kafka, "fault-twins", tmp_path, partitions=PARTITIONS) as place:

@@ -6,7 +6,7 @@ Never: how recd itself produces or consumes.
 
 from __future__ import annotations
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -66,6 +66,8 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
         try:
             return int(consumer.get_watermark_offsets(partition, timeout=30)[1])
         except KafkaException as error:
-            if not error.args[0].retriable() or deadline.passed:
+            # Not every answer that another try would mend says so of itself.
+            leaderless = error.args[0].code() in {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+            if not (leaderless or error.args[0].retriable()) or deadline.passed:
                 raise
             clock.sleep(100)

@@ -26,7 +26,8 @@ from streams.kafka.end_record import END_HEADER
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 
-WAIT_MS = 100_000
+# The first worker of a machine compiles for more than a minute before it begins, twice as long beside another test.
+WAIT_MS = 300_000
 
 
 @dataclass
