@@ -28,7 +28,7 @@ demo: setup ## real log -> Kafka -> sessions -> IKJT -> trained model, with a pi
 	@$(BIN)/recd demo $(ARGS)
 
 # Two processes, each with services of its own; a file's tests stay together and in order. Without: ARGS="-n 0".
-test: require-kafka ## all tests, on real Kafka and Redis; under 10 minutes
+test: require-kafka ## all tests, on real Kafka and Redis; about a quarter of an hour
 	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: setup ## format, lint, types and layers, as CI runs them; changes nothing
