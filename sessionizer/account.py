@@ -51,9 +51,14 @@ class Account(msgspec.Struct, kw_only=True):
     def check(self, held: int) -> None:
         """Raise InvariantError unless both identities hold, with `held` samples waiting in the core."""
         accounted = (
-            self.impressions + self.labelled + self.outcomes + self.tombstones
-            + self.duplicates + self.late + self.dead_lettered
-        )  # fmt: skip
+            self.impressions
+            + self.labelled
+            + self.outcomes
+            + self.tombstones
+            + self.duplicates
+            + self.late
+            + self.dead_lettered
+        )
         if self.events != accounted:
             raise InvariantError(f"{self.events} events were read but {accounted} are accounted for: {self}")
         left = self.emitted + self.sampled_out + self.erased

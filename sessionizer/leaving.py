@@ -50,9 +50,8 @@ def samples_of(
     together_U = np.zeros(len(order_U), np.bool_)
     now, before = order_U[1:], order_U[:-1]
     together_U[1:] = (
-        corrects_U[now] & corrects_U[before]
-        & (ready_U[now] == ready_U[before]) & (session_U[now] == session_U[before])
-    )  # fmt: skip
+        corrects_U[now] & corrects_U[before] & (ready_U[now] == ready_U[before]) & (session_U[now] == session_U[before])
+    )
     first_B = np.zeros(len(names), np.bool_)
     first_B[starts_U[~together_U]] = True
     told = np.concatenate([finished(labels, rows.labels[rows_B]), _turned(corrections)])

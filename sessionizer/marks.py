@@ -141,14 +141,24 @@ class Marks:
         ]
 
     def new(
-        self, kind: MarkKind, *, after: Position | None = None, about: Input = Input.INTERACTIONS, value_ms: int = 0,
+        self,
+        kind: MarkKind,
+        *,
+        after: Position | None = None,
+        about: Input = Input.INTERACTIONS,
+        value_ms: int = 0,
         replaces: int | None = None,
-    ) -> ClockMark:  # fmt: skip
+    ) -> ClockMark:
         """A mark of our own, which takes effect here unless told otherwise."""
         return ClockMark.at(
-            after or self.position, kind, partition=self.partition, two=self._two, about=about, value_ms=value_ms,
+            after or self.position,
+            kind,
+            partition=self.partition,
+            two=self._two,
+            about=about,
+            value_ms=value_ms,
             replaces=replaces,
-        )  # fmt: skip
+        )
 
     @property
     def applied(self) -> tuple[int, ...]:
@@ -201,9 +211,14 @@ class Seen:
 
 
 def idle_mark(
-    marks: Marks, seen: Sequence[Seen], *, now_ms: int, watermark_ms: int, lateness_ms: int,
+    marks: Marks,
+    seen: Sequence[Seen],
+    *,
+    now_ms: int,
+    watermark_ms: int,
+    lateness_ms: int,
     about: Input = Input.INTERACTIONS,
-) -> ClockMark | None:  # fmt: skip
+) -> ClockMark | None:
     """The mark by which a silent input's watermark follows the wall clock; None where it would not advance.
 
     Event time goes on from the latest event at the speed of the wall clock, and never runs ahead of it. `seen`: the

@@ -46,16 +46,28 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
     """Which `Input` an idle or a future mark is about; unset: the interactions."""
 
     @staticmethod
-    def at(position: Position, kind: MarkKind, *, partition: int, two: bool, about: Input = Input.INTERACTIONS,
-           value_ms: int = 0, replaces: int | None = None) -> ClockMark:  # fmt: skip
+    def at(
+        position: Position,
+        kind: MarkKind,
+        *,
+        partition: int,
+        two: bool,
+        about: Input = Input.INTERACTIONS,
+        value_ms: int = 0,
+        replaces: int | None = None,
+    ) -> ClockMark:
         """A mark that takes effect at a position; of `two` inputs, or of the interactions alone."""
         own = {"after_outcomes": position.outcomes, "version": 2} if two else {}
         if about is not Input.INTERACTIONS:
             own["about"] = int(about)
         return ClockMark(
-            partition=partition, after_offset=position.interactions, kind=kind, value_ms=value_ms, replaces=replaces,
+            partition=partition,
+            after_offset=position.interactions,
+            kind=kind,
+            value_ms=value_ms,
+            replaces=replaces,
             **own,
-        )  # fmt: skip
+        )
 
     @property
     def after(self) -> Position:

@@ -201,6 +201,6 @@ def _context(filled: Filled, rounds: int) -> dict[str, object]:
         "session_impressions": law.length,
         "joins": True,
         "transactions": True,
-        "profiles": "do not exist yet",
+        "profiles": "in the cuts",
         "rounds": rounds,
     }
