@@ -129,10 +129,7 @@ def ensure(admin: AdminClient, config: TopicsConfig, *, plain: bool = False, tim
     With `plain` no settings are sent or checked: the in-memory stand-in knows none.
     """
     try:
-        existing = set(admin.list_topics(timeout=timeout_ms / 1000).topics)
-        missing = [name for name in config.names if name not in existing]
-        _create(admin, config, missing, plain=plain, timeout_ms=timeout_ms)
-        _wait_for_leaders(admin, config, timeout_ms)
+        _create_missing(admin, config, plain=plain, timeout_ms=timeout_ms)
         if not plain:
             # All of them: one that another process has just made may not have been listed above.
             _check_settings(admin, config, timeout_ms)
@@ -167,12 +164,18 @@ def _create(admin: AdminClient, config: TopicsConfig, names: list[str], *, plain
             raise
 
 
-def _wait_for_leaders(admin: AdminClient, config: TopicsConfig, timeout_ms: int) -> None:
+def _create_missing(admin: AdminClient, config: TopicsConfig, *, plain: bool, timeout_ms: int) -> None:
+    """Create what is not listed until all of it is listed with leaders.
+
+    Again and again: for a moment a broker still lists a topic that was deleted, and does not list one that was made.
+    """
     for _ in range(max(1, timeout_ms // _POLL_MS)):
         topics = admin.list_topics(timeout=timeout_ms / 1000).topics
+        missing = [name for name in config.names if name not in topics]
+        _create(admin, config, missing, plain=plain, timeout_ms=timeout_ms)
         found = [topics[name] for name in config.names if name in topics and topics[name].error is None]
         leaders = [partition.leader for topic in found for partition in topic.partitions.values()]
-        if len(found) == len(config.names) and all(found) and leaders and min(leaders) >= 0:
+        if len(found) == len(config.names) and leaders and min(leaders) >= 0:
             for topic in found:
                 _check_partitions(config, str(topic.topic), len(topic.partitions))
             return

@@ -135,6 +135,14 @@ class Round:
             self.place.clock.sleep(20)
         return not deadline.passed
 
+    def wait_until_emitting(self) -> bool:
+        """Until a mini-batch is committed; False if that does not happen."""
+        deadline = Deadline.after(self.place.clock, _DEATH_MS)
+        topic = self.place.topics.minibatches
+        while not any(self.place.read(topic, partition) for partition in range(PARTITIONS)) and not deadline.passed:
+            self.place.clock.sleep(20)
+        return not deadline.passed
+
     def wait_for_assignment(self, name: str, count: int) -> bool:
         """Until a worker has been given partitions so many times."""
         deadline = Deadline.after(self.place.clock, _ASSIGN_MS)

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from infra.clock import Deadline
 from infra.services.stack import Stack
+from tests.deleted_topics import delete_topics
 from tests.fault.audit_round import PARTITIONS, Round, audit_round
 from tests.fault.audit_worker import Worker
 
@@ -29,17 +30,6 @@ def set_topic(attack: Round, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for done in attack.admin.incremental_alter_configs([resource]).values():
         done.result(30)
-
-
-def delete_topics(attack: Round, *topics: str) -> None:
-    """Delete them, and return when nobody sees them any more."""
-    admin, clock = attack.admin, attack.place.clock
-    for done in admin.delete_topics(list(topics)).values():
-        done.result(30)
-    deadline = Deadline.after(clock, 30_000)
-    while set(topics) & admin.list_topics(timeout=10).topics.keys():
-        assert not deadline.passed
-        clock.sleep(50)
 
 
 def wait_for_log(attack: Round, words: str) -> None:
@@ -77,7 +67,7 @@ def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> No
 def test_without_its_dead_letter_topic_a_worker_waits_and_drops_no_letter(kafka: str, tmp_path: Path) -> None:
     with audit_round(kafka, "outside-letters", tmp_path, seed=33, portions=1) as attack:
         letters = attack.place.topics.dead_letter
-        delete_topics(attack, letters)
+        delete_topics(attack.admin, letters)
         attack.produce()
         attack.start("w0")
         wait_for_log(attack, f"{letters}[0] does not exist, so nothing is processed until it does")
@@ -136,7 +126,7 @@ def delete_unread(attack: Round) -> str:
 
 
 def make_anew(attack: Round) -> str:
-    delete_topics(attack, attack.place.topics.interactions)
+    delete_topics(attack.admin, attack.place.topics.interactions)
     attack.place.build()
     return "was deleted and made anew"
 
@@ -162,14 +152,14 @@ def begin(attack: Round) -> None:
     """Emit something, and leave well."""
     attack.produce()
     worker = attack.start("w0")
-    assert attack.wait_until_moving()
+    assert attack.wait_until_emitting()
     worker.send(signal.SIGTERM)
     assert worker.wait(attack.place.clock, 60_000)
 
 
 def refilled_events(attack: Round) -> str:
     topic, done = attack.place.topics.interactions, attack.produced
-    delete_topics(attack, topic)
+    delete_topics(attack.admin, topic)
     attack.place.build()
     attack.produced = 0
     # As many records as before and more: offsets alone would not tell.
@@ -180,13 +170,13 @@ def refilled_events(attack: Round) -> str:
 
 
 def no_mini_batches(attack: Round) -> str:
-    delete_topics(attack, attack.place.topics.minibatches)
+    delete_topics(attack.admin, attack.place.topics.minibatches)
     attack.place.build()
     return f"topic {attack.place.topics.minibatches} was deleted and made anew"
 
 
 def no_cuts(attack: Round) -> str:
-    delete_topics(attack, attack.place.topics.cuts)
+    delete_topics(attack.admin, attack.place.topics.cuts)
     attack.place.build()
     return f"but {attack.place.topics.cuts} knows of none"
 

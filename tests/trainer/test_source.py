@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from streams import wire
 from streams.errors import ConfigError, InvariantError, WireError
 from streams.kafka import client, topics
+from tests.deleted_topics import delete_topics
 from tests.trainer.kafka_kit import MiniBatchTopic, audit, config, make_topic, train, write_log
 from tests.trainer.lineage_kit import mini_batch, topic
 from trainer.intake import GapError
@@ -131,10 +132,8 @@ def test_a_topic_that_was_made_anew_is_refused(minibatches: MiniBatchTopic, tmp_
     settings = config(minibatches, tmp_path)
     write_log(minibatches, LOG)
     train(settings, max_steps=3)
-    admin = minibatches.admin
-    for deleted in admin.delete_topics([minibatches.name]).values():
-        deleted.result(10)
-    topics.ensure(admin, minibatches.names)
+    delete_topics(minibatches.admin, minibatches.name)
+    topics.ensure(minibatches.admin, minibatches.names)
     with pytest.raises(InvariantError, match="was deleted and created again"):
         train(settings)
 

@@ -10,6 +10,7 @@ from streams.errors import ConfigError
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
+from tests.deleted_topics import delete_topics
 
 
 def test_names_derive_from_two() -> None:
@@ -73,6 +74,15 @@ def test_topics_are_made_once_and_found_again(admin: AdminClient) -> None:
     topics.ensure(admin, config)
     found = admin.list_topics(timeout=10).topics
     assert [len(found[name].partitions) for name in config.names] == [3] * 6
+
+
+@pytest.mark.integration
+def test_what_was_deleted_is_made_anew(admin: AdminClient) -> None:
+    config = TopicsConfig(interactions="topics-anew", minibatches="topics-anew-out", partitions=1)
+    topics.ensure(admin, config)
+    delete_topics(admin, config.minibatches, config.cuts)
+    topics.ensure(admin, config)
+    assert admin.list_topics(timeout=10).topics.keys() >= set(config.names)
 
 
 @pytest.mark.integration
