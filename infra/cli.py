@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "status": Entry("infra.commands.status", "Which local services run and answer."),
     "advise": Entry("infra.commands.advise", "Whether deduplication pays, and which features to group."),
     "ingest": Entry("infra.commands.ingest", "A CSV, TSV, Parquet or JSON-lines log into the interactions topic."),
+    "route": Entry("infra.commands.route", "Long-running: any topic into an input topic, each user where it belongs."),
     "sessionizer": Entry("infra.commands.sessionizer", "Long-running: events to mini-batches."),
     "trainer": Entry("infra.commands.trainer", "Long-running: mini-batches to a trained model."),
     "lag": Entry("infra.commands.lag", "How far behind each process is."),

@@ -9,10 +9,11 @@ stage         how much was known of a sample's labels when it left
 minibatch     session-clustered samples with their lineage (pure)
 exchange/     whole mini-batches for other tools: Arrow, Parquet, NumPy, records (pure but for Parquet's files)
 reshape       joins, cuts and splits mini-batches (pure)
+routing/      where routed records go, and in which order (pure)
 inputs        what a join task reads, and positions in it (pure)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)
 advisor/      what deduplication gains on a sample, and which features to group (pure)
 metrics       names, units and meanings of everything that is reported
-kafka/        clients, topics, dead letters, ingest, lag
+kafka/        clients, topics, dead letters, ingest, route, lag
 """

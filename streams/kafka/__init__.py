@@ -9,6 +9,9 @@ dead_letter   records that can never be used, with reason and position
 letters       dead letters read back
 identity      which topic a name stands for now
 ingest        files into the interactions topic: start here
+end_marks     declares the end of the stream
+route         any topic into an input, each user where it belongs, with route_config, route_session (the round),
+              route_source (reading), route_sink (transactions), route_start (where it goes on)
 outbox        sends events and dead letters and knows the fate of each
 pace          how fast events are sent
 placement     whether two topics place users alike

@@ -1,7 +1,8 @@
 """Dead letters: records that can never be used, with all that is needed to find, mend and send them again.
 
 Owns what such a record looks like: the original key and value (cut if very large, with a header that says so)
-and headers with where it came from, why it was rejected and when. Never produces it.
+and headers with where it came from, why it was rejected and when. Of one that was routed they also say from where.
+Never produces it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from streams.errors import Reason
 from streams.events.record import Rejected
 from streams.kafka import headers
+from streams.routing.origin import origin_of
 
 KEPT_BYTES: Final = 1 << 20
 """What is kept of a value: with key and headers it fits every topic of ours."""
@@ -35,6 +37,7 @@ def dead_letter(rejected: Rejected, now_ms: int | None = None) -> DeadLetter:
         headers.SOURCE_PARTITION: str(rejected.partition),
         headers.SOURCE_OFFSET: str(rejected.offset),
     }
+    source |= origin_of(record.headers)
     return _letter(record.key, record.value, source, rejected.reason, rejected.detail, now_ms)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from streams.events.record import APPENDED_HEADER
+from streams.routing import origin
 
 APPENDED_MS: Final = APPENDED_HEADER
 """Wall clock of the producer when it appended the record; `streams.events.record` reads it."""
+
+ORIGIN, ORIGIN_PARTITION, ORIGIN_OFFSET = origin.ORIGIN, origin.ORIGIN_PARTITION, origin.ORIGIN_OFFSET
+"""Routed records, and dead letters of them: the record that `recd route` read."""
 
 SOURCE: Final = "recd-source"
 """Dead letters: the topic, or the file, that the record came from."""

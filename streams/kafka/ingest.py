@@ -13,17 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError, PoisonError, Reason
 from streams.events.outgoing import Addresser
 from streams.events.schema import Roles
 from streams.files.in_order import InOrder
 from streams.files.line import BadLine, Line
 from streams.files.read import Format, read
-from streams.inputs import Input, Position
-from streams.kafka.client import KafkaConfig, consumer
+from streams.inputs import Input
+from streams.kafka.client import KafkaConfig
 from streams.kafka.dead_letter import from_line
-from streams.kafka.offsets import bounds
+from streams.kafka.end_marks import write_end_marks
 from streams.kafka.outbox import Clock, Outbox
 from streams.kafka.pace import Pace, flat_out
 from streams.kafka.topics import TopicsConfig
@@ -103,7 +102,7 @@ class Ingest:
         if report.read != report.produced + report.dead_letter:
             raise InvariantError(f"rows read do not match: {report}")
         if end:
-            self._write_end_marks()
+            write_end_marks(self._outbox, self._kafka, self._topics, self._target)
         return report
 
     @property
@@ -160,24 +159,3 @@ class Ingest:
     def _tell(self, to_send: int) -> None:
         progress = Progress(rows_read=self._rows, sent=self._sent, to_send=to_send, dead_letter=self._buried)
         self._listener(progress)
-
-    def _write_end_marks(self) -> None:
-        """One a partition, empty ones too, after everything that is in it now: of all inputs."""
-        two = self._topics.outcomes is not None
-        for partition, end in self._ends().items():
-            mark = ClockMark.at(end, MarkKind.END, partition=partition, two=two)
-            self._outbox.send_plainly(self._topics.clock, partition, mark.encode())
-        self._outbox.settle()
-
-    def _ends(self) -> dict[int, Position]:
-        partitions = range(self._topics.partitions)
-        if self._kafka.plain:
-            # The stand-in reports wrong ends; what it told of our own deliveries is right.
-            told = self._outbox.next_offset
-            return {partition: Position().moved(self._target, told.get(partition, 0)) for partition in partitions}
-        reader = consumer(self._kafka, group="recd-ingest", read_committed=False)
-        try:
-            found = [bounds(reader, topic, partitions) for topic in self._topics.inputs]
-        finally:
-            reader.close()
-        return {partition: Position(*(of_topic[partition].end for of_topic in found)) for partition in partitions}

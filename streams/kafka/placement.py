@@ -1,15 +1,15 @@
 """Whether the users of two topics lie in the same partitions.
 
-Owns where a key belongs (murmur2, as Java's clients and all our producers place it) and a look at the latest keys of
-each partition. Two topics are joined partition by partition, so a producer with another partitioner would turn its
-outcomes into orphans without any error: it is refused, with what to change. Never moves a record.
+Owns a look at the latest keys of each partition; where each belongs, `routing.murmur2` says. Two topics are joined
+partition by partition, so a producer with another partitioner would turn its outcomes into orphans without any error:
+it is refused, with what to change. Never moves a record: `route` does.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -17,31 +17,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from streams.errors import ConfigError, RetryableError
 from streams.kafka.client import KafkaConfig, consumer
 from streams.kafka.offsets import bounds
+from streams.routing.murmur2 import partition_of
 
 _SAMPLE: Final = 50
 """Records of each partition that are looked at."""
 _POLL_S: Final = 0.2
 _POLLS: Final = 100
-_MASK: Final = 0xFFFFFFFF
-
-
-def murmur2(key: bytes) -> int:
-    """As Kafka's own clients hash keys: 32 bits, unsigned."""
-    m, length = 0x5BD1E995, len(key)
-    h = (0x9747B28C ^ length) & _MASK
-    for at in range(0, length - length % 4, 4):
-        k = int.from_bytes(key[at : at + 4], "little") * m & _MASK
-        k = (k ^ (k >> 24)) * m & _MASK
-        h = (h * m & _MASK) ^ k
-    if rest := key[length - length % 4 :]:
-        h = (h ^ int.from_bytes(rest, "little")) * m & _MASK
-    h = (h ^ (h >> 13)) * m & _MASK
-    return h ^ (h >> 15)
-
-
-def partition_of(key: bytes, num_partitions: int) -> int:
-    """Where a key belongs."""
-    return (murmur2(key) & 0x7FFFFFFF) % num_partitions
 
 
 def misplaced(topic: str, num_partitions: int, keys: Iterable[tuple[int, bytes | None]]) -> str | None:
@@ -66,18 +47,21 @@ def misplaced(topic: str, num_partitions: int, keys: Iterable[tuple[int, bytes |
     return f"{told}; give its producers Kafka's default partitioner (murmur2), and write the topic anew"
 
 
-def check(config: KafkaConfig, topics: Iterable[str], num_partitions: int) -> None:
+def check(config: KafkaConfig, topics: Sequence[str], num_partitions: int) -> None:
     """Raise ConfigError if the latest keys of a topic are not where they belong; a topic without records passes."""
     reader = consumer(config, group="recd-placement", partition_eof=True)
     try:
         wrong = [misplaced(topic, num_partitions, _latest(reader, topic, num_partitions)) for topic in topics]
     finally:
         reader.close()
-    told = [each for each in wrong if each is not None]
+    told = [(topic, each) for topic, each in zip(topics, wrong, strict=True) if each is not None]
     if told:
         raise ConfigError(
             "outcomes would not find their impressions, because the two topics place users differently: "
-            + "; ".join(told)
+            + "; ".join(each for _, each in told)
+            + ". Where the producers are not yours to change, `recd route` writes such a topic anew, each user where "
+            f"it belongs: name a new topic in place of {told[0][0]}, then run `recd route {told[0][0]}` (with "
+            "--outcomes, if it holds the outcomes)"
         )
 
 

@@ -188,7 +188,8 @@ def _check_partitions(config: TopicsConfig, name: str, partitions: int) -> None:
         return
     raise ConfigError(
         f"topic {name} has {partitions} partitions but topics.partitions is {config.partitions}; users would move "
-        f"between partitions. Set topics.partitions = {partitions}, or use another topic name"
+        f"between partitions. Set topics.partitions = {partitions}, or use another topic name; `recd route "
+        f"{name}` then fills it with what is in this one"
     )
 
 

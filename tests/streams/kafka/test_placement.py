@@ -9,7 +9,8 @@ from aiokafka.partitioner import murmur2 as murmur2_of_aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.placement import misplaced, murmur2, partition_of
+from streams.kafka.placement import misplaced
+from streams.routing.murmur2 import murmur2, partition_of, partitions_of
 
 USERS = [f"u{i}".encode() for i in range(200)]
 
@@ -22,6 +23,11 @@ def test_keys_are_hashed_as_kafka_s_own_clients_hash_them(key: bytes) -> None:
 @pytest.mark.parametrize(("key", "hashed"), [(b"21", -973932308), (b"foobar", -790332482), (b"abc", 479470107)])
 def test_known_hashes_of_java_s_client(key: bytes, hashed: int) -> None:
     assert murmur2(key) == hashed & 0xFFFFFFFF
+
+
+@given(st.lists(st.binary(max_size=100), max_size=20), st.integers(1, 300))
+def test_a_column_of_keys_lies_where_each_of_them_does(keys: list[bytes], num: int) -> None:
+    assert partitions_of(keys, num).tolist() == [partition_of(key, num) for key in keys]
 
 
 def test_keys_where_they_belong_are_well() -> None:
