@@ -38,6 +38,8 @@ def show_letters(letters: Iterable[Letter], topic: str, last: int, *, as_json: b
 def _lines(letter: Letter) -> str:
     place = f"line {letter.source_line}" if letter.source_line is not None else f"offset {letter.source_offset}"
     source = f"{letter.source}[{letter.source_partition}]" if letter.source_partition is not None else letter.source
+    if letter.origin:
+        place += f", routed from {letter.origin}[{letter.origin_partition}] offset {letter.origin_offset}"
     head = letter.head[:_HEAD_CHARACTERS].replace("\n", "\\n")
     more = "…" if letter.size_bytes > len(head) else ""
     detail = letter.detail.replace("\n", "\\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.commands.services_output import INTERRUPTED, put, say
 from infra.config import Config, load
 from infra.stopping import stopping
+from sessionizer.garbage import collect_rarely
 from streams.errors import ConfigError, RetryableError
 from streams.inputs import Input
 from streams.kafka import client, topics
@@ -37,6 +38,13 @@ EndOption = Annotated[
 FromStartOption = Annotated[
     bool, typer.Option("--from-start", help="Route all of the topic again, whatever was routed before.")
 ]
+
+
+class _Spent(NamedTuple):
+    """Time of this process."""
+
+    wall_ms: int
+    cpu_ns: int
 
 
 def route(
@@ -67,17 +75,19 @@ def route(
     if end and not until_end:
         raise ConfigError("--end declares the end of the stream, which a run without --until-end has not; give both")
     wanted = _config(settings, source, outcomes=outcomes, until_end=until_end, from_start=from_start)
+    collect_rarely()
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics)
-    begun_ms = clock.monotonic_ms()
+    begun = _Spent(clock.monotonic_ms(), clock.process_ns())
     with stopping() as told:
         run = Route(wanted, clock, told.asked, _lines(clock, as_json=as_json))
         ended = run.run()
         if ended and end:
             write_end_marks(Outbox(settings.kafka, settings.topics, clock), settings.kafka, settings.topics)
     reason = "end" if ended else "interrupted" if told.by is signal.SIGINT else "terminated"
-    _conclude(run.report, reason, clock.monotonic_ms() - begun_ms, settings, as_json=as_json)
+    spent = _Spent(clock.monotonic_ms() - begun.wall_ms, clock.process_ns() - begun.cpu_ns)
+    _conclude(run.report, reason, spent, settings, as_json=as_json)
     if reason == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -117,17 +127,20 @@ def _lines(clock: Clock, *, as_json: bool) -> Listener:
     return show
 
 
-def _conclude(report: RouteReport, reason: str, wall_ms: int, settings: Config, *, as_json: bool) -> None:
-    wall_s = wall_ms / 1000
+def _conclude(report: RouteReport, reason: str, spent: _Spent, settings: Config, *, as_json: bool) -> None:
+    wall_s = spent.wall_ms / 1000
     per_s = round(report.read / wall_s, 1) if wall_s else 0.0
+    cpu_us = round(spent.cpu_ns / 1000 / report.read, 2) if report.read else 0.0
     if as_json:
-        rates = {"wall_s": round(wall_s, 3), "records_per_s": per_s}
+        rates = {"wall_s": round(wall_s, 3), "records_per_s": per_s, "cpu_us_per_record": cpu_us}
         put({"event": "summary", "ok": True, **asdict(report), **rates, "exit_reason": reason})
         return
     reasons = ", ".join(f"{number} {name}" for name, number in report.reasons.items())
     rejected = f"{report.dead_letter} dead-lettered" + (f" ({reasons})" if reasons else "")
     sys.stdout.write(f"{report.read} records read: {report.written} written, {rejected}\n")
-    sys.stdout.write(f"{report.bytes} bytes in {wall_s:.1f} s, {per_s:.0f} records/s\n")
+    sys.stdout.write(
+        f"{report.bytes} bytes in {wall_s:.1f} s, {per_s:.0f} records/s, {cpu_us:.1f} µs of CPU a record\n"
+    )
     if report.dead_letter:
         say(f"what is wrong with each: recd inspect dead-letters (topic {settings.topics.dead_letter})")
     if reason != "end":

@@ -35,6 +35,10 @@ class Letter:
     source_partition: int | None
     source_offset: int | None
     source_line: int | None
+    origin: str
+    """Of a record that was routed: the topic that it was routed from."""
+    origin_partition: int | None
+    origin_offset: int | None
     size_bytes: int
     """Of the original value, of which very large letters hold a part only."""
     head: str
@@ -94,6 +98,9 @@ def _letter(message: Message) -> Letter:
         source_partition=number(headers.SOURCE_PARTITION),
         source_offset=number(headers.SOURCE_OFFSET),
         source_line=number(headers.SOURCE_LINE),
+        origin=told.get(headers.ORIGIN, ""),
+        origin_partition=number(headers.ORIGIN_PARTITION),
+        origin_offset=number(headers.ORIGIN_OFFSET),
         size_bytes=number(headers.CUT_FROM_BYTES) or len(value),
         head=value[:HEAD_BYTES].decode(errors="backslashreplace"),
     )

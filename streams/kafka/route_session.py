@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from confluent_kafka import Message
@@ -19,7 +19,7 @@ from streams.events.messages import Format
 from streams.events.record import Rejected
 from streams.kafka.route_config import RouteConfig
 from streams.kafka.route_sink import Counts, RouteSink
-from streams.kafka.route_source import RouteSource, headers_of, offset_of
+from streams.kafka.route_source import RouteSource, headers_of
 from streams.kafka.route_start import note_of, starts_of
 from streams.routing.addresses import WHOLE, Addresses, Piece, Refusal
 from streams.routing.alignment import Alignment
@@ -40,13 +40,8 @@ class Clock(Protocol):
     def sleep(self, ms: int) -> None: ...
 
 
-class _Waiting(NamedTuple):
-    """A record and what becomes of it."""
-
-    message: Message
-    pieces: Sequence[Piece]
-    refusals: Sequence[Refusal]
-    bytes: int
+_Waiting = tuple[Message, Sequence[Piece], Sequence[Refusal]]
+"""A record and what becomes of it."""
 
 
 @dataclass(slots=True)
@@ -121,8 +116,7 @@ class RouteSession:
             if messages:
                 self._take(messages)
             self._end(ended)
-            for partition, count in self._alignment.release():
-                self._write(partition, count)
+            self._write(self._alignment.release())
             self._source.hold({partition: self._fullness(partition) for partition in self._lanes})
             now_ms = self._clock.monotonic_ms()
             if self._sink.pending.read and self._is_due(now_ms):
@@ -142,9 +136,9 @@ class RouteSession:
         addressed = self._addresses.address([message.key() for message in messages], values, latest_ms)
         partitions = np.fromiter((message.partition() for message in messages), np.int64, len(messages))
         for i, (message, partition, value) in enumerate(zip(messages, partitions.tolist(), values, strict=True)):
-            lane, size = self._lanes[partition], len(value or b"")
-            lane.waiting.append(_Waiting(message, addressed.pieces[i], addressed.refusals.get(i, ()), size))
-            lane.bytes += size
+            lane = self._lanes[partition]
+            lane.waiting.append((message, addressed.pieces[i], addressed.refusals.get(i, ())))
+            lane.bytes += 0 if value is None else len(value)
         for partition in np.unique(partitions).tolist():
             self._alignment.add(partition, addressed.times_ms[partitions == partition])
 
@@ -154,22 +148,25 @@ class RouteSession:
         if self._config.until_end:
             self._open -= partitions
 
-    def _write(self, partition: int, count: int) -> None:
-        """The next records of a partition."""
-        lane, sink = self._lanes[partition], self._sink
-        for _ in range(count):
-            message, pieces, refusals, size = lane.waiting.popleft()
-            offset, timestamp_ms = offset_of(message), max(0, message.timestamp()[1])
-            if pieces:
-                headers = lane.stamp.headers(headers_of(message), offset)
-                for piece in pieces:
-                    if not sink.write(piece, timestamp_ms, headers):
-                        self._bury_large(message, piece)
-            for refusal in refusals:
-                self._bury(message, refusal)
-            lane.bytes -= size
-            self._positions[partition] = offset + 1
-        sink.pending.read += count
+    def _write(self, runs: list[tuple[int, int]]) -> None:
+        """So many records of one partition, then so many of another."""
+        write = self._sink.write
+        for partition, count in runs:
+            lane = self._lanes[partition]
+            waiting, stamp = lane.waiting, lane.stamp
+            for _ in range(count):
+                message, pieces, refusals = waiting.popleft()
+                offset, timestamp_ms = message.offset() or 0, max(0, message.timestamp()[1])
+                if pieces:
+                    headers = stamp.headers(headers_of(message), offset)
+                    for piece in pieces:
+                        if not write(piece, timestamp_ms, headers):
+                            self._bury_large(message, piece)
+                for refusal in refusals:
+                    self._bury(message, refusal)
+                lane.bytes -= len(message.value() or b"")
+                self._positions[partition] = offset + 1
+            self._sink.pending.read += count
 
     def _bury(self, message: Message, refusal: Refusal) -> None:
         record, detail = _fetched(message), refusal.error.detail
@@ -212,7 +209,7 @@ def _fetched(message: Message) -> _Fetched:
     return _Fetched(
         topic=message.topic() or "",
         partition=message.partition() or 0,
-        offset=offset_of(message),
+        offset=message.offset() or 0,
         timestamp=message.timestamp()[1],
         key=message.key(),
         value=message.value(),

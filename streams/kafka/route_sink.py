@@ -60,6 +60,7 @@ class RouteSink:
     def __init__(self, kafka: KafkaConfig, topics: TopicsConfig, target: str, name: str) -> None:
         """`name`: the transactional id; who has it alone may write."""
         self._target, self._topics, self._name = target, topics, name
+        self._most_bytes = topics.max_message_bytes
         self._failure: KafkaError | None = None
         self._open = False
         self.pending = Counts()
@@ -82,12 +83,16 @@ class RouteSink:
 
     def write(self, piece: Piece, timestamp_ms: int, headers: Headers) -> bool:
         """Write to the piece's partition. False if it is too large for the topic; then nothing is written."""
-        size = len(piece.key) + len(piece.value or b"") + sum(len(name) + len(value or b"") for name, value in headers)
-        if size + _AROUND > self._topics.max_message_bytes:
+        partition, key, value = piece
+        num_bytes = 0 if value is None else len(value)
+        size = num_bytes + len(key) + _AROUND
+        for name, content in headers:
+            size += len(name) + len(content or b"")
+        if size > self._most_bytes:
             return False
-        self._produce(self._target, piece.value, piece.key, piece.partition, timestamp_ms, headers)
+        self._produce(self._target, value, key, partition, timestamp_ms, headers)
         self.pending.written += 1
-        self.pending.bytes += len(piece.value or b"")
+        self.pending.bytes += num_bytes
         return True
 
     def bury(self, rejected: Rejected, now_ms: int) -> None:

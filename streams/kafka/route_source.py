@@ -83,7 +83,7 @@ class RouteSource:
         found: list[Message] = []
         ended: set[int] = set()
         for message in self._consumer.consume(_AT_ONCE, _POLL_MS / 1000):
-            error, partition, offset = message.error(), message.partition() or 0, offset_of(message)
+            error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
             if error is not None:
                 self._failed(error, ended, partition, offset)
             # After a pause the client may hand out what it has handed out before.
@@ -144,11 +144,6 @@ class RouteSource:
             )
         else:
             raise RetryableError(f"{self.topic} cannot be read: {error.str()}")
-
-
-def offset_of(message: Message) -> int:
-    """Of a record that was fetched: it has one."""
-    return message.offset() or 0
 
 
 def headers_of(message: Message) -> Headers:

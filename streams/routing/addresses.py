@@ -86,8 +86,7 @@ class Addresses:
         verdicts, stride = Verdicts(), self._format.stride
         filled = [i for i, value in enumerate(values) if value is not None]
         messages = self._format.parse(filled, [value for value in values if value is not None], verdicts)
-        users, which = _users(messages.scalars(self._roles.user))
-        Reader(messages=messages, verdicts=verdicts).ids(self._roles.user, user_id, np.arange(len(messages)))
+        users, which = self._users(messages, verdicts)
         pieces: list[Sequence[Piece]] = [()] * len(values)
         good = ~np.isin(messages.places, list(verdicts.found)) if verdicts.found else np.ones(len(messages), np.bool_)
         where = partitions_of(users, self._num_partitions)[which] if users else np.empty(0, np.int64)
@@ -105,6 +104,17 @@ class Addresses:
         if len(filled) < len(values):
             self._tombstones(keys, values, pieces, refusals)
         return Addressed(pieces=pieces, refusals=refusals, times_ms=self._times(messages, len(values), latest_ms))
+
+    def _users(self, messages: Messages, verdicts: Verdicts) -> tuple[list[bytes], I64]:
+        """Distinct keys, and which one each event has; events without a user are rejected."""
+        field = self._roles.user
+        distinct, which = _distinct(messages.scalars(field))
+        missing = [code for code, value in enumerate(distinct) if value is None or value == ""]
+        if missing:
+            gone = np.flatnonzero(np.isin(which, missing))
+            # The rule itself says what is wrong, as it does to the sessionizer.
+            Reader(messages=messages, verdicts=verdicts).ids(field, user_id, gone)
+        return [text_of(value).encode() for value in distinct], which
 
     def _split(
         self,
@@ -158,13 +168,13 @@ class Addresses:
         return found
 
 
-def _users(values: Values) -> tuple[list[bytes], I64]:
-    """Distinct keys, and which one each event has. What is no user has a key too; `user_id` refuses it."""
+def _distinct(values: Values) -> tuple[list[Scalar], I64]:
+    """Distinct values, and which one each event has."""
     if isinstance(values, Coded):
-        return [text_of(value).encode() for value in values.distinct], values.index
+        return values.distinct, values.index
     scalars = scalars_of(values)
     # 1, 1.0 and True are one key to a dict, but not one text.
     pairs: list[tuple[type, Scalar]] = list(zip(map(type, scalars), scalars, strict=True))
     codes = {pair: code for code, pair in enumerate(dict.fromkeys(pairs))}
     index = np.fromiter(map(codes.__getitem__, pairs), np.int64, len(pairs))
-    return [text_of(value).encode() for _, value in codes], index
+    return [value for _, value in codes], index

@@ -126,3 +126,4 @@ def test_outcomes_that_another_partitioner_has_placed_are_refused_with_the_remed
     assert ran.returncode != 0
     assert "placed-clicks are not in the partition that murmur2 gives their key" in ran.stderr
     assert "partitioner=murmur2_random" in ran.stderr
+    assert "name a new topic in place of placed-clicks, then run `recd route placed-clicks`" in ran.stderr

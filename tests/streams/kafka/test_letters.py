@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from infra.commands.dead_letters import show_letters
@@ -19,10 +21,14 @@ pytestmark = pytest.mark.integration
 
 def letters() -> list[DeadLetter]:
     record = Rec(value=b'{"user": \xff', key=b"42")
+    routed = replace(
+        record, headers=[("recd-origin", b"web"), ("recd-origin-partition", b"3"), ("recd-origin-offset", b"21")]
+    )
     return [
         dead_letter(Rejected(partition=1, offset=17, reason=Reason.BROKEN_JSON, detail="truncated", record=record)),
         from_line("log.csv", 7, b"x" * (2 * KEPT_BYTES), Reason.TOO_LARGE, "field a:\nno", 5),
         from_line("log.csv", 9, b"1,2,,3", Reason.BROKEN_JSON, "not a number", 5),
+        dead_letter(Rejected(partition=0, offset=4, reason=Reason.BROKEN_JSON, detail="odd", record=routed)),
     ]
 
 
@@ -38,16 +44,19 @@ def test_letters_say_where_they_came_from_why_and_how_they_begin(
             names.dead_letter, letter.value, letter.key, place, headers=list(letter.headers), timestamp=1_000 + place
         )
     assert producer.flush(30) == 0
-    first, cut, last = read_letters(config, names.dead_letter)
+    first, cut, last, routed = read_letters(config, names.dead_letter)
     assert (first.source, first.source_partition, first.source_offset) == ("interactions", 1, 17)
     assert (first.reason, first.detail, first.head) == ("broken_json", "truncated", '{"user": \\xff')
     assert (cut.source_line, cut.size_bytes, len(cut.head)) == (7, 2 * KEPT_BYTES, 300)
     assert (last.source_line, last.source_partition, last.written_ms) == (9, None, 1_002)
+    assert (first.origin, first.origin_offset, routed.origin, routed.origin_partition) == ("", None, "web", 3)
 
     show_letters([first, cut, last], names.dead_letter, 2, as_json=False)
     shown = capsys.readouterr().out.splitlines()
     assert shown[2] == "broken_json  log.csv line 9: not a number"
     assert shown[3] == "    6 bytes: 1,2,,3"
+    show_letters([routed], names.dead_letter, 1, as_json=False)
+    assert "interactions[0] offset 4, routed from web[3] offset 21: odd" in capsys.readouterr().out
     assert shown[-1] == "letters-dead-letter: 3 dead letters (2 broken_json, 1 too_large)"
 
 

@@ -9,22 +9,28 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from infra.clock import Clock, Deadline
-from streams.errors import ConfigError
+from infra.services.stack import Stack
+from streams.errors import ConfigError, InvariantError
 from streams.events.formats.config import FormatConfig
 from streams.events.schema import Roles
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.route import Route, RouteReport
 from streams.kafka.route_config import RouteConfig
+from streams.kafka.route_sink import RouteSink
+from streams.kafka.route_source import RouteSource
 from streams.kafka.topics import TopicsConfig
+from streams.routing.addresses import Piece
 from streams.routing.murmur2 import partition_of
 from tests.deleted_topics import delete_topics
 from tests.streams.kafka.topic_reader import headers_of, read_topic
@@ -174,6 +180,69 @@ def test_what_is_too_large_for_the_target_is_a_dead_letter(kafka: str) -> None:
     write(config, [(None, large), (None, event(1, "u", AT))])
     report = routed(replace(config, topics=small))
     assert (report.read, report.written, report.reasons) == (2, 1, {"too_large": 1})
+
+
+def test_of_two_that_route_the_same_the_older_one_leaves(kafka: str) -> None:
+    config = made(kafka, "route-twins")
+    older = RouteSink(config.kafka, config.topics, config.target_topic, config.name)
+    assert older.write(Piece(0, b"u", b"{}"), AT, [])
+    write(config, [(None, event(i, i, AT + i)) for i in range(50)])
+    assert routed(config).written == 50
+    with (
+        closing(older),
+        closing(RouteSource(config.kafka, config.source, config.name)) as source,
+        pytest.raises(InvariantError, match="another `recd route` has taken over"),
+    ):
+        older.commit(config.source, {0: 1}, "", source.group_metadata)
+    assert committed(config) == 50
+
+
+class Hurrying(Clock):
+    """A clock on which half a minute is soon over."""
+
+    def monotonic_ms(self) -> int:
+        return 100 * super().monotonic_ms()
+
+
+def test_partitions_that_the_source_gets_are_routed_too(kafka: str) -> None:
+    config = replace(made(kafka, "route-grows"), until_end=False)
+    admin, clock = client.admin(config.kafka), Clock()
+    deadline = Deadline.after(clock, 60_000)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(Route(config, Hurrying(), lambda: deadline.passed or committed(config) == 60).run)
+        write(config, [(None, event(i, i, AT + i)) for i in range(50)])
+        admin.create_partitions([NewPartitions(config.source, SOURCE_PARTITIONS + 1)])[config.source].result(30)
+        producer = Producer({"bootstrap.servers": kafka, "topic.metadata.refresh.interval.ms": 500})
+        for i in range(50, 60):
+            producer.produce(config.source, event(i, i, AT + i), partition=SOURCE_PARTITIONS)
+        assert producer.flush(60) == 0
+        assert running.result() is False
+    assert committed(config) == 60
+
+
+@pytest.mark.fault
+@pytest.mark.timeout(400)
+def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> None:
+    stack = Stack(tmp_path / "services", tied=True)
+    try:
+        bootstrap = stack.up(brokers=1, kind="kafka").kafka
+        config = replace(made(bootstrap, "route-broker"), until_end=False)
+        deadline = Deadline.after(Clock(), 200_000)
+        with ThreadPoolExecutor(1) as threads:
+            run = Route(config, Clock(), lambda: deadline.passed or run.report.read == 4_000)
+            write(config, [(None, event(i, i, AT + i)) for i in range(2_000)])
+            running = threads.submit(run.run)
+            while not run.report.read:
+                assert not deadline.passed
+            assert stack.process("kafka-1").kill()
+            assert stack.up().kafka == bootstrap
+            write(config, [(None, event(i, i, AT + i)) for i in range(2_000, 4_000)], first=2_000)
+            running.result()
+        target = read_topic(config.kafka, config.target_topic, PARTITIONS)
+        numbers = [json.loads(message.value() or b"")["id"] for messages in target for message in messages]
+        assert sorted(numbers) == list(range(4_000))
+    finally:
+        stack.down()
 
 
 def test_what_could_not_work_is_refused_with_what_to_do(kafka: str) -> None:
