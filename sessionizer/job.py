@@ -22,9 +22,10 @@ from sessionizer.changelog import KafkaChangelog
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
-from sessionizer.faust_seam import Lane, build_app, run_worker
+from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.garbage import collect_rarely
 from sessionizer.gate import Gate, GatePlace
+from sessionizer.handler import Lane
 from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Partition
@@ -159,8 +160,7 @@ class PartitionThread:
         self._readable = frozenset(self._inputs)
         """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
-        self._stopping = False
-        self._lost = False
+        self._stopping = self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
