@@ -15,6 +15,8 @@ Rules
     that would have to act both before and after another one, or does not say where the outcomes end.
     Our own marks are written in the partition's transactions, so they are never overdue. The positions of all marks
     that take effect grow.
+    Offsets at which nobody can read anything are passed like others, whenever that becomes known: stopping at every
+    mark makes it the same. An epoch that has ended is still at its end behind them: nothing has happened since.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class Marks:
         """Next offsets to feed: the cut's, or the first that exist where there is no cut."""
         cut = progress.cut
         self.ended_at = cut.ended if cut else None
-        """Where the last end mark took effect."""
+        """Where the last end mark took effect, or as far behind as nothing has come since."""
         self.next_clock_offset = cut.clock_offset if cut else 0
         """Offset in the clock topic after the last mark that was added."""
         self._two = two
@@ -103,13 +105,15 @@ class Marks:
         here = self.position[source]
         return self.next_stop(here + 1, source) == here
 
-    def move(self, next_offset: int, source: Input = Input.INTERACTIONS) -> None:
-        """Every record of the input below `next_offset` has been fed."""
-        here = self.position[source]
+    def move(self, next_offset: int, source: Input = Input.INTERACTIONS, *, by_events: bool = True) -> None:
+        """Every record of the input below `next_offset` has been fed; `by_events`: there was something in them."""
+        here, at_end = self.position[source], self.ended_at == self.position
         assert next_offset >= here, f"position goes back from {here} to {next_offset}"
         if next_offset == here:
             return
         self.position = self.position.moved(source, next_offset)
+        if at_end and not by_events:
+            self.ended_at = self.position
         self._applied.clear()
         for offset in [offset for offset in self._future[source] if offset < next_offset]:
             del self._future[source][offset]

@@ -189,3 +189,17 @@ def test_outcomes_that_stay_away_are_as_far_as_the_interactions() -> None:
     found = idle_mark(marks, seen, now_ms=60_000, watermark_ms=-(2**62), lateness_ms=100, about=Input.OUTCOMES)
     assert found is not None
     assert (found.value_ms, found.input, found.after) == (1_000 + 10_000 - 100, Input.OUTCOMES, Position(5, 0))
+
+
+def test_silence_behind_offsets_that_nobody_reads_still_belongs_to_the_epoch_that_ended() -> None:
+    marks = Marks(0, Progress(), Position())
+    marks.add(0, mark(5))
+    marks.move(5)
+    assert marks.due() == mark(5)
+    marks.move(8, by_events=False)
+    marks.add(1, mark(8, MarkKind.IDLE))
+    assert marks.due() is None
+    assert marks.ended_at == Position(8)
+    marks.move(9)
+    marks.add(2, mark(9, MarkKind.IDLE))
+    assert marks.due() == mark(9, MarkKind.IDLE)
