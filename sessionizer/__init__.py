@@ -31,6 +31,7 @@ progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired
 ahead          bytes of mini-batches that wait for the trainer
 gate           output waits while they are too many
+handler        the protocol between the seam to Faust and who gets the records
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics
 makers         what a partition is made of

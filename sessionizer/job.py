@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.faust_seam import Lane, build_app, run_worker
+from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.garbage import collect_rarely
+from sessionizer.handler import Lane
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Partition
 from sessionizer.refusals import more_partitions, torn_partitions
@@ -68,8 +69,7 @@ class PartitionThread:
         self._readable = frozenset(self._inputs)
         """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
-        self._stopping = False
-        self._lost = False
+        self._stopping = self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
