@@ -48,5 +48,6 @@ recovery       the journal on Kafka: progress, cuts and marks read back
 trainer_place  the trainer's committed offsets and the sizes of what follows them
 refusals       partitions that a worker cannot work on
 garbage        how often Python looks for garbage
+wiring         what a worker is made of
 job            the process: partitions in threads of their own behind the Faust worker
 """
