@@ -1,4 +1,4 @@
-"""Interactions that were written by transactions: markers and aborted records take offsets, and nobody ever reads them."""
+"""Interactions written by transactions: markers and aborted records take offsets, and nobody ever reads them."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def test_a_worker_that_waits_at_the_end_of_a_transaction_sees_the_next_one_and_i
         place.end(0, place.end_of(0))
         while not place.ends(0):
             assert worker.poll() is None, place.logs()
+            place.clock.sleep(50)
         worker.send_signal(signal.SIGTERM)
         summary = place.summary(worker)
         behind = [replace(one, offset=one.offset + 301 + 51) for one in records(more, 0)]

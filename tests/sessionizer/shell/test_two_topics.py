@@ -138,9 +138,7 @@ class Life:
 
 def replay(log: Log) -> Log:
     """What an undisturbed run over the same records and marks commits."""
-    held = Log(
-        records=list(log.records), outcomes=list(log.outcomes), clock=list(log.clock), unreadable=log.unreadable
-    )
+    held = Log(records=list(log.records), outcomes=list(log.outcomes), clock=list(log.clock), unreadable=log.unreadable)
     life = Life(log=held, aligned=False)
     life.work(10_000, finish=True)
     assert life.log.clock == log.clock, "a replay decides nothing anew"
