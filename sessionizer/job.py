@@ -99,6 +99,12 @@ class PartitionThread:
                 self._handed[source] = max(next_offset, self._handed[source])
                 self._changed.notify()
 
+    def lag(self, source: Input, records: int) -> None:
+        """So many were not handed over; what was counted before the partition was recovered means nothing after it."""
+        with self._changed:
+            if self._started and self._start is None:
+                self.lags[source] = records
+
     def lose(self) -> None:
         """The next record is not in the topic: recover, which says whether it can be had at all."""
         with self._changed:
@@ -182,8 +188,8 @@ class PartitionThread:
         most = self._job.worker.max_queue_records
         free = [source for source in self._inputs if partition.num_queued(source) < most]
         self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
-        for source in self.lags:
-            partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
+        for source, lag in tuple(self.lags.items()):
+            partition.report.fetch_lag(source, lag + self._queued[source] + partition.num_queued(source))
 
 
 class Fleet:
@@ -247,7 +253,7 @@ class Fleet:
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         for (source, partition), lag in lags.items():
             if partition in self._threads:
-                self._threads[partition].lags[source] = lag
+                self._threads[partition].lag(source, lag)
 
     def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last

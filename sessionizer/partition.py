@@ -146,8 +146,12 @@ class Partition:
     def may_read(self, source: Input, *, caught_up: Collection[Input]) -> bool:
         """Whether more of an input may be read: it must not run ahead of the other one.
 
-        Of an input that is not caught up more will come by itself, unless a mark holds it up. For one that is, the
-        other reads on until it is known to be silent, as far as there is room.
+        While anything is unread, one of the two may be read, or time alone makes it so. For the one that is behind in
+        event time may be read, always; if nothing comes of it, then
+            a mark holds it up: the other one may be read. Never are both held up, since marks that wait come one after
+                the other, and where a replay ends is before those that it did not see (`marks`);
+            or there is no more of it: the other one may be read while there is room, and after that as silence moves
+                the one behind on (`_keep_awake`). Only outcomes of which no sample is held wait for interactions.
         """
         other = Input.OUTCOMES if source is Input.INTERACTIONS else Input.INTERACTIONS
         if other not in self._backlogs:
