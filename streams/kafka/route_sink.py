@@ -22,6 +22,9 @@ from streams.routing.addresses import Piece
 from streams.routing.origin import Headers
 
 _TIMEOUT_MS: Final = 60_000
+"""Of a transaction, by the broker's clock."""
+_STEP_MS: Final = 20_000
+"""A step of one that Kafka does not finish in this time is given up, and everything opened anew."""
 _RETRIES: Final = 10
 _AROUND: Final = 512
 """Bytes that a broker counts for a record besides its key, value and headers, and then some."""
@@ -79,7 +82,7 @@ class RouteSink:
                 "on_delivery": self._not_delivered,
             },
         )
-        self._attempt(lambda: self._producer.init_transactions(_TIMEOUT_MS / 1000))
+        self._attempt(lambda: self._producer.init_transactions(_STEP_MS / 1000))
 
     def write(self, piece: Piece, timestamp_ms: int, headers: Headers) -> bool:
         """Write to the piece's partition. False if it is too large for the topic; then nothing is written."""
@@ -109,8 +112,8 @@ class RouteSink:
         if not self._open:
             self._begin()
         places = [TopicPartition(topic, partition, offset, note) for partition, offset in positions.items()]
-        self._attempt(lambda: self._producer.send_offsets_to_transaction(places, group, _TIMEOUT_MS / 1000))
-        self._attempt(lambda: self._producer.commit_transaction(_TIMEOUT_MS / 1000))
+        self._attempt(lambda: self._producer.send_offsets_to_transaction(places, group, _STEP_MS / 1000))
+        self._attempt(lambda: self._producer.commit_transaction(_STEP_MS / 1000))
         done, self.pending, self._open = self.pending, Counts(), False
         return done
 
@@ -158,7 +161,8 @@ class RouteSink:
             try:
                 return step()
             except KafkaException as error:
-                if not error.args[0].retriable():
+                timed_out = error.args[0].code() == KafkaError._TIMED_OUT  # noqa: SLF001  (as above)
+                if timed_out or not error.args[0].retriable():
                     raise self._told(self._failure or error.args[0]) from error
                 self._producer.poll(0.1)
         raise RetryableError(f"Kafka did not finish a transaction of {self._name}")

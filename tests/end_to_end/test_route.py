@@ -48,11 +48,11 @@ def scatter(kafka: str, topic: str, outcomes: list[dict[str, object]]) -> None:
     """As a producer with another partitioner and no keys writes them."""
     admin = client.admin(KafkaConfig(bootstrap=kafka))
     admin.create_topics([NewTopic(topic, ELSEWHERE, 1)])[topic].result(30)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for i, event in enumerate(outcomes):
         producer.produce(topic, json.dumps(event), partition=random.Random(i).randrange(ELSEWHERE))
     producer.produce(topic, b"no JSON", partition=2)
-    producer.produce(topic, json.dumps({"type": "click", "user": "anna", "at": 17, "id": "c"}), partition=2)
+    producer.produce(topic, json.dumps({"type": "click", "user": "anna", "at": 17, "id": "c", "of": "v1"}), partition=2)
     assert producer.flush(30) == 0
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition
@@ -70,7 +71,7 @@ def event(number: int, user: object, at: int) -> bytes:
 
 def write(config: RouteConfig, events: Sequence[tuple[bytes | None, bytes | None]], first: int = 0) -> None:
     """Key and value each, as a producer with a partitioner of its own places them."""
-    producer = Producer({"bootstrap.servers": config.kafka.bootstrap, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": config.kafka.bootstrap, "enable.idempotence": True})
     for i, (key, value) in enumerate(events, first):
         partition = random.Random(i).randrange(SOURCE_PARTITIONS)
         producer.produce(config.source, value, key, partition, timestamp=AT + i, headers={"kept": str(i)})
@@ -227,9 +228,9 @@ def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> No
     try:
         bootstrap = stack.up(brokers=1, kind="kafka").kafka
         config = replace(made(bootstrap, "route-broker"), until_end=False)
-        deadline = Deadline.after(Clock(), 200_000)
+        deadline, all_there = Deadline.after(Clock(), 200_000), Event()
         with ThreadPoolExecutor(1) as threads:
-            run = Route(config, Clock(), lambda: deadline.passed or run.report.read == 4_000)
+            run = Route(config, Clock(), lambda: deadline.passed or all_there.is_set())
             write(config, [(None, event(i, i, AT + i)) for i in range(2_000)])
             running = threads.submit(run.run)
             while not run.report.read:
@@ -237,6 +238,9 @@ def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> No
             assert stack.process("kafka-1").kill()
             assert stack.up().kafka == bootstrap
             write(config, [(None, event(i, i, AT + i)) for i in range(2_000, 4_000)], first=2_000)
+            while committed(config) < 4_000:
+                assert not deadline.passed
+            all_there.set()
             running.result()
         target = read_topic(config.kafka, config.target_topic, PARTITIONS)
         numbers = [json.loads(message.value() or b"")["id"] for messages in target for message in messages]
