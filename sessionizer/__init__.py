@@ -31,6 +31,7 @@ progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired
 ahead          bytes of mini-batches that wait for the trainer
 gate           output waits while they are too many
+handler        the protocol between the seam to Faust and who gets the records
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics
 makers         what a partition is made of
@@ -47,5 +48,6 @@ recovery       the journal on Kafka: progress, cuts and marks read back
 trainer_place  the trainer's committed offsets and the sizes of what follows them
 refusals       partitions that a worker cannot work on
 garbage        how often Python looks for garbage
+wiring         what a worker is made of
 job            the process: partitions in threads of their own behind the Faust worker
 """

@@ -29,7 +29,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import aiokafka
 import faust
@@ -45,8 +45,9 @@ from faust.worker import Worker
 from mode import Service
 
 from sessionizer.fetched import Fetched, MessagesOnly
+from sessionizer.handler import BulkHandler, Lane
 from sessionizer.worker_config import WorkerConfig
-from streams.events.record import Message, Records
+from streams.events.record import Message
 from streams.inputs import Input
 from streams.kafka.client import KafkaConfig
 
@@ -57,49 +58,6 @@ _WATCH_S = 1.0
 MAX_POLL_MS = 300_000
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
-
-Lane = tuple[Input, int]
-"""An input and one of its partitions."""
-
-
-class BulkHandler(Protocol):
-    """Who gets the records. All methods are called on the event loop and must return at once, or be awaited."""
-
-    def assigned(self, partitions: set[int]) -> None:
-        """These are ours now, of every input, and no others."""
-
-    def torn(self, partitions: set[int]) -> None:
-        """These were given to us of some inputs only, so nobody can join them."""
-
-    async def revoked(self) -> None:
-        """None are ours any more: finish them; return when nothing of them is left, or time is up."""
-
-    def starts(self) -> dict[Lane, int]:
-        """What is to be read from these offsets from now on; each is named once."""
-
-    def wants(self) -> set[Lane]:
-        """What may be fetched now."""
-
-    def take(self, lane: Lane, records: Records) -> None:
-        """Records in offset order, none left out; of what is not ours any more they are ignored."""
-
-    def caught_up(self, lags: Mapping[Lane, int]) -> None:
-        """How many records each of the fetched still has that were not handed over."""
-
-    def finished(self) -> Mapping[Lane, int]:
-        """Next offset to commit of each."""
-
-    def lost(self, partitions: set[int]) -> None:
-        """The records that these were to read next are not in the topic; nothing is handed over from elsewhere."""
-
-    def commit_failed(self, error: Exception) -> None:
-        """A commit for the observers failed."""
-
-    def group_failed(self, error: Exception) -> None:
-        """The broker will not have us in the group, and asking again would not help."""
-
-    def done(self) -> bool:
-        """Whether the worker should stop: everything is finished, or something failed."""
 
 
 def _bulk(app: AppT) -> BulkApp:
@@ -215,10 +173,11 @@ class BulkConsumer(driver.Consumer):
         # A partition that asked for another position meanwhile gets nothing from the old one.
         moved = handler.starts()
         self._seek_to(moved)
-        for tp, found in records.items():
+        for tp in active:
+            found, position = records.get(tp, ()), self._position(tp)
             # One that has become full meanwhile takes it all the same: the client never fetches it again.
-            if self._lane(tp) not in moved:
-                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found))
+            if self._lane(tp) not in moved and (found or position is not None):
+                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found), position or 0)
         handler.caught_up({self._lane(tp): lag for tp in active if (lag := self._lag(tp)) is not None})
 
     def _seek_to(self, positions: Mapping[Lane, int]) -> None:
@@ -238,15 +197,27 @@ class BulkConsumer(driver.Consumer):
     def _tps(self, lanes: set[Lane]) -> set[Any]:
         return {self._tp(lane) for lane in lanes} & self.assignment()
 
-    def _lag(self, tp: Any) -> int | None:
-        """Records after the position; None before the first fetch has told where the partition ends."""
+    def _state(self, tp: Any) -> Any:
+        """What the client knows of one of our partitions, None without a position."""
         subscription = self._thread._ensure_consumer()._subscription.subscription
         assignment = subscription.assignment if subscription else None
         if assignment is None or tp not in assignment.tps:
             return None
         state = assignment.state_value(tp)
+        return state if state.has_valid_position else None
+
+    def _position(self, tp: Any) -> int | None:
+        """Where the client fetches next: it moves by seeks and by what is handed over, also past what nobody reads."""
+        state = self._state(tp)
+        return None if state is None else int(state.position)
+
+    def _lag(self, tp: Any) -> int | None:
+        """Records after the position; None before the first fetch has told where the partition ends."""
+        state = self._state(tp)
+        if state is None:
+            return None
         end = state.highwater if _bulk(self.app).kafka.plain else state.lso
-        return None if end is None or not state.has_valid_position else max(0, end - state.position)
+        return None if end is None else max(0, end - state.position)
 
     async def _commit_tps(self, tps: Any, start_new_transaction: bool) -> bool:  # noqa: ARG002, FBT001  (Faust's signature)
         assigned = self.assignment()

@@ -1,6 +1,6 @@
 """The sessionizer's process: partitions in threads of their own behind a Faust worker.
 
-Owns the wiring (decoder → core → outlet), the threads, what waits between the event loop and them, and the summary.
+Owns the threads, what waits between the event loop and them, and the summary. `wiring` makes the partitions.
 Never decides what an event means, and touches no private name of Faust.
 
 Threads: each assigned partition has one, which owns its core, its producer and its consumer alone; so a partition
@@ -18,112 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
-from sessionizer.changelog import KafkaChangelog
-from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
-from sessionizer.core import PartitionCore
-from sessionizer.emit import open_outlet
-from sessionizer.faust_seam import Lane, build_app, run_worker
+from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.garbage import collect_rarely
-from sessionizer.gate import Gate, GatePlace
-from sessionizer.makers import Makers
+from sessionizer.handler import Lane
 from sessionizer.outlet import FencedError
 from sessionizer.partition import Partition
-from sessionizer.profile_copy import CopyPlace, ProfileCopy
-from sessionizer.recovery import KafkaJournal
 from sessionizer.refusals import more_partitions, torn_partitions
-from sessionizer.reporting import PartitionReport
 from sessionizer.summary import Summary
-from sessionizer.trainer_place import TrainerPlace
-from sessionizer.worker_config import WorkerConfig
-from state.profile_store import ProfileStore, shelf_name
+from sessionizer.wiring import Job
 from streams.errors import ConfigError, RetryableError
-from streams.events.decode import EventDecoder
-from streams.events.formats.choose import choose
-from streams.events.formats.config import FormatConfig
-from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
 from streams.events.record import Records
-from streams.events.schema import EventSchema
 from streams.inputs import Input, Position
-from streams.kafka.client import KafkaConfig
-from streams.kafka.registry import Registry
-from streams.kafka.topics import TopicsConfig
-from streams.metrics import Reporter
 
 TICK_S = 0.05
 """How soon a clock mark is seen by a partition that has nothing to do."""
 MOST_FENCINGS, FENCINGS_TIMEOUTS = 3, 10
 """So many rebalances with a fenced partition within so many session time-outs: two share a `worker.instance`."""
-
-Log = Callable[[str, Mapping[str, object]], None]
-"""Takes an event's name and its fields."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Everything a worker is made of."""
-
-    kafka: KafkaConfig
-    topics: TopicsConfig
-    schema: EventSchema
-    session: SessionConfig
-    join: JoinConfig
-    batch: BatchConfig
-    worker: WorkerConfig
-    reporter: Reporter
-    now_ms: Callable[[], int]
-    """The wall clock, for what is decided by it."""
-    log: Log
-    format: FormatConfig = field(default_factory=FormatConfig)
-    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
-    trainer_group: str = "recd-trainer"  # Where the trainer commits what is in a checkpoint.
-    profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
-
-    def partition(self, partition: int) -> Partition:
-        """Recover one partition; fences every older owner."""
-        makers = Makers(
-            outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
-            journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
-            core=lambda cut, offset: self._core(partition, cut, offset),
-            decoder=self._decoder(self.schema),
-            outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
-            profiles=self._profile_copy(partition),
-            gate=(lambda report: self._gate(partition, report)) if self.worker.max_ahead_bytes else None,
-        )
-        report = PartitionReport(self.reporter, partition)
-        return Partition(
-            partition,
-            makers,
-            self.worker,
-            report,
-            now_ms=self.now_ms,
-            lateness_ms=self.session.lateness_ms,
-            fresh_ms=self.batch.fresh_ms,
-        )
-
-    def _gate(self, partition: int, report: PartitionReport) -> Gate:
-        topic, group, most = self.topics.minibatches, self.trainer_group, self.worker.max_ahead_bytes
-        place = GatePlace(partition=partition, topic=topic, group=group, max_bytes=most, log=self.log)
-        return Gate(place, TrainerPlace(self.kafka, topic, partition, group), report, self.now_ms())
-
-    def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
-        if not self.profiles.external:
-            return None
-        store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
-        assert store is not None, "profiles are kept outside: a job needs their store"
-        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
-        return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
-
-    def _decoder(self, schema: EventSchema) -> EventDecoder:
-        return EventDecoder(schema, choose(self.format, schema, lambda: Registry(self.format)))
-
-    def _core(self, partition: int, cut: bytes | None, start: Position) -> PartitionCore:
-        two, made = self.topics.outcomes is not None, (self.schema, self.session, self.batch)
-        if cut is None:
-            core = PartitionCore(*made, partition, self.join, self.profiles, with_outcomes=two)
-        else:
-            core = PartitionCore.restore(*made, cut, self.join, self.profiles, with_outcomes=two)
-        core.position = start
-        return core
 
 
 @dataclass(slots=True)
@@ -152,15 +62,17 @@ class PartitionThread:
         self._inputs = tuple(Input)[: len(job.topics.inputs)]
         self.lags: dict[Input, int] = {}
         """Records of each input that were not handed over yet, once known."""
-        self._inbox: deque[tuple[Input, Records]] = deque()
+        self._inbox: deque[tuple[Input, Records, int]] = deque()
+        """What was handed over, and where the next record can be at the earliest."""
         self._queued = dict.fromkeys(Input, 0)
+        self._handed = dict.fromkeys(Input, 0)
+        """Next offset of each input that was not handed over."""
         self._start: Position | None = None
         self._started = False
         self._readable = frozenset(self._inputs)
         """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
-        self._stopping = False
-        self._lost = False
+        self._stopping = self._lost = False
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
@@ -177,13 +89,21 @@ class PartitionThread:
         most = self._job.worker.max_queue_records if self._started and self._start is None else 0
         return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
-    def put(self, source: Input, records: Records) -> None:
-        """Queue records; ignored while the partition is recovering."""
+    def put(self, source: Input, records: Records, next_offset: int) -> None:
+        """Queue records and where the next can be, if that is news; ignored while the partition is recovering."""
+        with self._changed:
+            news = len(records) > 0 or next_offset > self._handed[source]
+            if news and self._started and self._start is None:
+                self._inbox.append((source, records, next_offset))
+                self._queued[source] += len(records)
+                self._handed[source] = max(next_offset, self._handed[source])
+                self._changed.notify()
+
+    def lag(self, source: Input, records: int) -> None:
+        """So many were not handed over; what was counted before the partition was recovered means nothing after it."""
         with self._changed:
             if self._started and self._start is None:
-                self._inbox.append((source, records))
-                self._queued[source] += len(records)
-                self._changed.notify()
+                self.lags[source] = records
 
     def lose(self) -> None:
         """The next record is not in the topic: recover, which says whether it can be had at all."""
@@ -226,6 +146,7 @@ class PartitionThread:
             with self._changed:
                 self._inbox.clear()
                 self._queued = dict.fromkeys(Input, 0)
+                self._handed = dict(zip(Input, partition.start, strict=True))
                 self.lags = {}
                 self._readable = frozenset(self._inputs)
                 self._start = partition.start
@@ -234,8 +155,8 @@ class PartitionThread:
             while not self._stopping:
                 found = self._next()
                 if found is not None:
-                    source, records = found
-                    partition.feed(records, source)
+                    source, records, next_offset = found
+                    partition.feed(records, source, next_offset=next_offset)
                 partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
@@ -243,20 +164,21 @@ class PartitionThread:
         finally:
             partition.close()
 
-    def _next(self) -> tuple[Input, Records] | None:
+    def _next(self) -> tuple[Input, Records, int] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
             if self._lost and not self._inbox:
                 raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
                 return None
-            source, records = self._inbox.popleft()
+            source, records, next_offset = self._inbox.popleft()
             self._queued[source] -= len(records)
-            return source, records
+            return source, records, next_offset
 
     def _caught_up(self) -> frozenset[Input]:
         """Inputs of which every record, as far as is known, has been handed over."""
-        waiting = {source for source, _ in self._inbox}
+        with self._changed:
+            waiting = {source for source, _, _ in self._inbox}
         return frozenset(source for source in self._inputs if self.lags.get(source) == 0 and source not in waiting)
 
     def _publish(self, partition: Partition) -> None:
@@ -266,8 +188,8 @@ class PartitionThread:
         most = self._job.worker.max_queue_records
         free = [source for source in self._inputs if partition.num_queued(source) < most]
         self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
-        for source in self.lags:
-            partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
+        for source, lag in tuple(self.lags.items()):
+            partition.report.fetch_lag(source, lag + self._queued[source] + partition.num_queued(source))
 
 
 class Fleet:
@@ -323,15 +245,15 @@ class Fleet:
     def wants(self) -> set[Lane]:
         return {lane for thread in self._threads.values() for lane in thread.wants}
 
-    def take(self, lane: Lane, records: Records) -> None:
+    def take(self, lane: Lane, records: Records, next_offset: int) -> None:
         source, partition = lane
         if partition in self._threads:
-            self._threads[partition].put(source, records)
+            self._threads[partition].put(source, records, next_offset)
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         for (source, partition), lag in lags.items():
             if partition in self._threads:
-                self._threads[partition].lags[source] = lag
+                self._threads[partition].lag(source, lag)
 
     def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last

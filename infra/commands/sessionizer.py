@@ -1,7 +1,7 @@
 """`recd sessionizer`: the long-running process from events to mini-batches.
 
 Owns the command's options, the metrics endpoint, and what a person or a program sees of a run. Never decides about an
-event: `sessionizer.job` is wired here and run in this process, as a Faust worker.
+event: a `sessionizer.wiring.Job` is made here and run in this process, as a Faust worker.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def sessionizer(
 
 def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) -> Summary:
     # Numba and Faust take seconds to import: only when there is work for them.
-    from sessionizer.job import Job, run
+    from sessionizer.job import run
+    from sessionizer.wiring import Job
 
     log = logging.logger("sessionizer")
     job = Job(

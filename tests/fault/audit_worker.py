@@ -20,7 +20,8 @@ import msgspec
 
 from infra.clock import Clock, Deadline
 from infra.logging import configure
-from sessionizer.job import Job, run
+from sessionizer.job import run
+from sessionizer.wiring import Job
 from sessionizer.worker_config import WorkerConfig
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig

@@ -16,6 +16,7 @@ import pytest
 
 from sessionizer import emit, faust_seam, job
 from sessionizer.emit import PlainOutlet, TransactionalOutlet
+from sessionizer.handler import Lane
 from sessionizer.outlet import Arrived, CutPlace, Recovered
 from sessionizer.progress import Progress
 from sessionizer.recovery import KafkaJournal, PlacedMarks
@@ -147,7 +148,7 @@ class _ForgetfulJournal(_CrashingJournal):
 
 
 class _CrashingFleet(job.Fleet):
-    def finished(self) -> Mapping[faust_seam.Lane, int]:
+    def finished(self) -> Mapping[Lane, int]:
         found = super().finished()
         if any(found.values()):
             _Sites.passed("before offsets commit")

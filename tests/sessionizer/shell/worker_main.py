@@ -20,7 +20,8 @@ from infra.clock import Clock
 from infra.logging import configure
 from sessionizer import faust_seam
 from sessionizer.config import JoinConfig, ProfilesConfig
-from sessionizer.job import Job, run
+from sessionizer.job import run
+from sessionizer.wiring import Job
 from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from state.redis_profiles import RedisProfiles
