@@ -23,9 +23,9 @@ from streams.routing.origin import Headers
 
 _TIMEOUT_MS: Final = 60_000
 """Of a transaction, by the broker's clock."""
-_STEP_MS: Final = 20_000
+_STEP_MS: Final = 10_000
 """A step of one that Kafka does not finish in this time is given up, and everything opened anew."""
-_RETRIES: Final = 10
+_RETRIES: Final = 3
 _AROUND: Final = 512
 """Bytes that a broker counts for a record besides its key, value and headers, and then some."""
 _QUEUE_KBYTES: Final = 64 * 1024
@@ -111,6 +111,11 @@ class RouteSink:
         """
         if not self._open:
             self._begin()
+        # What the broker has refused is told here, in words; a commit would only say that something was.
+        left = self._producer.flush(_TIMEOUT_MS / 1000)
+        self._check()
+        if left:
+            raise RetryableError(f"{left} records were not taken by {self._target} in {_TIMEOUT_MS} ms")
         places = [TopicPartition(topic, partition, offset, note) for partition, offset in positions.items()]
         self._attempt(lambda: self._producer.send_offsets_to_transaction(places, group, _STEP_MS / 1000))
         self._attempt(lambda: self._producer.commit_transaction(_STEP_MS / 1000))
