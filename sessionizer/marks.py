@@ -9,7 +9,8 @@ reading stops until every input is there.
 
 Rules
     Marks of one position take effect in the order of the clock topic.
-    An idle mark behind an end mark of the same position is void: its silence belonged to the epoch that ended.
+    An idle mark behind an end mark of the same position is void: its silence belonged to the epoch that ended. A shed
+    mark is not: the trainer may be as far behind in the next one.
     A *request* is an end mark from outside (`replaces` is None). One whose position has been passed by an input when
     it is read is overdue: it is settled by a mark of our own, which names it in `replaces` and makes it void. So is one
     that would have to act both before and after another one, or does not say where the outcomes end.
@@ -47,7 +48,8 @@ class Marks:
         """Where the last end mark took effect."""
         self.next_clock_offset = cut.clock_offset if cut else 0
         """Offset in the clock topic after the last mark that was added."""
-        self._two = two
+        self.two = two
+        """Whether there are two inputs."""
         self._applied = list(cut.applied) if cut else []
         self._known = progress
         self._waiting: list[PlacedMark] = []
@@ -82,7 +84,7 @@ class Marks:
             self._applied.append(placed.clock_offset)
             if placed.mark.kind is MarkKind.END:
                 self.ended_at = self.position
-            elif self.ended_at == self.position:
+            elif self.ended_at == self.position and placed.mark.kind is not MarkKind.SHED:
                 continue
             return placed.mark
         return None
@@ -154,7 +156,7 @@ class Marks:
             after or self.position,
             kind,
             partition=self.partition,
-            two=self._two,
+            two=self.two,
             about=about,
             value_ms=value_ms,
             replaces=replaces,
@@ -180,7 +182,7 @@ class Marks:
         if mark.replaces is not None or mark.kind is not MarkKind.END or placed.clock_offset < self._known.clock_offset:
             return False
         passed = not mark.after.reaches(self.position.joined(self._known.position))
-        vague = self._two and mark.version < 2
+        vague = self.two and mark.version < 2
         return passed or vague or any(_cross(mark.after, other.mark.after) for other in self._waiting)
 
     def _settled_after(self, request: ClockMark) -> Position:
@@ -232,6 +234,11 @@ def idle_mark(
 def fresh_mark(marks: Marks) -> ClockMark:
     """The mark by which what may leave does leave."""
     return marks.new(MarkKind.FRESH)
+
+
+def shed_mark(marks: Marks, share: int) -> ClockMark:
+    """The mark from which on a share of the sessions, in parts of `WHOLE`, is shed."""
+    return ClockMark.at(marks.position, MarkKind.SHED, partition=marks.partition, two=marks.two, share=share)
 
 
 def future_marks(marks: Marks, source: Input, verdicts: list[tuple[int, int]]) -> list[ClockMark]:

@@ -24,7 +24,7 @@ from msgspec import UNSET
 from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.makers import Makers
-from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
+from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark, shed_mark
 from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
 from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
@@ -131,6 +131,7 @@ class Partition:
             self._commit()
         if self._is_blocked:
             return
+        self._keep_up(now_ms)
         if self._fresh_ms:
             self._keep_fresh(now_ms)
         for source in caught_up:
@@ -349,6 +350,13 @@ class Partition:
         )
         if mark is not None:
             self._decide([mark])
+            self._apply_due()
+
+    def _keep_up(self, now_ms: int) -> None:
+        """Write a mark where another share of the sessions is to be shed; none is where output minds no trainer."""
+        share = 0 if self._gate is None else self._gate.share(self.core.shed_share, now_ms)
+        if share != self.core.shed_share:
+            self._decide([shed_mark(self._marks, share)])
             self._apply_due()
 
     def _keep_fresh(self, now_ms: int) -> None:
