@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WAIT_FOR_OTHER_SETUP_MS = 20 * 60_000
 MIN_UV = (0, 6)
 UV_REQUIREMENT = "uv>=0.6"
+COMPILED = ("streams", "sessionizer", "state")
 MAVEN_REMEDY = "`apt-get install openjdk-17-jdk-headless maven`"
 
 
@@ -45,6 +46,7 @@ class Setup:
         """Do what is not done yet. Without `require_kafka` a missing JDK or Maven is one line of warning."""
         with lock.held(self.root / ".tools" / "setup.lock", Deadline.after(Clock(), WAIT_FOR_OTHER_SETUP_MS)):
             self.sync_venv()
+            self.compile_kernels()
             try:
                 self.copy_kafka_jars()
             except MissingProgramError as missing:
@@ -73,6 +75,24 @@ class Setup:
         # An activated environment of somebody else's is not ours to fill.
         environ = {name: value for name, value in self.environ.items() if name != "VIRTUAL_ENV"}
         self._must(command, environ, "read uv's message above; a network that blocks the package index shows up here")
+        write_stamp(stamp, wanted)
+
+    def compile_kernels(self) -> None:
+        """Compile the stream's loops, unless those of these very files were: else whoever needs them first waits."""
+        stamp = self.root / ".tools" / "compiled.json"
+        sources = [path for package in COMPILED for path in sorted((self.root / package).rglob("*.py"))]
+        wanted: dict[str, object] = {
+            # What the compiler goes by: a new checkout of the same text is compiled anew.
+            "sources": hashlib.sha256(
+                repr([(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in sources]).encode()
+            ).hexdigest(),
+            "lock": digest(self.root / "uv.lock"),
+        }
+        if read_stamp(stamp) == wanted:
+            return
+        say("compiling the stream's loops: a minute or two the first time")
+        command = [str(self.root / ".venv" / "bin" / "python"), "-m", "infra.compile_ahead"]
+        self._must(command, self.environ, "read the message above; without, the first worker compiles them")
         write_stamp(stamp, wanted)
 
     def copy_kafka_jars(self) -> None:

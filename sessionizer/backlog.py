@@ -1,7 +1,7 @@
 """Backlog: decoded polls of one input that have still to be fed.
 
-Owns what was decoded but waits, because a clock mark has to act first or the other input is behind; and when this input
-was last heard of. Never feeds.
+Owns what was decoded but waits, because a clock mark has to act first or the other input is behind; how far there can
+be nothing more; and when this input was last heard of. Never feeds.
 """
 
 from __future__ import annotations
@@ -40,24 +40,32 @@ class Backlog:
         self._polls: deque[Decoded] = deque()
         self._unjudged: deque[Decoded] = deque()
 
-    def put(self, records: Records, now_ms: int) -> None:
-        """Take in the records of one poll; those that were taken before are ignored."""
+    def put(self, records: Records, now_ms: int, next_offset: int) -> None:
+        """Take in the records of one poll; those that were taken before are ignored.
+
+        `next_offset`: no record comes after them that is before it.
+        """
         if len(records) and records[0].offset < self._next_offset:
             records = records[sum(message.offset < self._next_offset for message in records) :]
-        if not len(records):
-            return
-        self.record_ms = now_ms
-        decoded = self._decoder.decode(records, now_ms=now_ms)
-        appended_ms = int(decoded.events.appended_ms[-1]) if len(decoded.events) else -1
-        self.append_ms = appended_ms if appended_ms >= 0 else now_ms
-        self._next_offset = decoded.next_offset
-        self._polls.append(decoded)
-        self._unjudged.append(decoded)
+        if len(records):
+            self.record_ms = now_ms
+            decoded = self._decoder.decode(records, now_ms=now_ms)
+            appended_ms = int(decoded.events.appended_ms[-1]) if len(decoded.events) else -1
+            self.append_ms = appended_ms if appended_ms >= 0 else now_ms
+            self._next_offset = decoded.next_offset
+            self._polls.append(decoded)
+            self._unjudged.append(decoded)
+        self._next_offset = max(self._next_offset, next_offset)
 
     @property
     def head(self) -> Decoded | None:
         """The first poll that has not been fed wholly."""
         return self._polls[0] if self._polls else None
+
+    @property
+    def limit(self) -> int:
+        """How far may be fed now: to the end of the first poll, without one past all that nobody can read."""
+        return self._polls[0].next_offset if self._polls else self._next_offset
 
     @property
     def num_records(self) -> int:

@@ -173,10 +173,11 @@ class BulkConsumer(driver.Consumer):
         # A partition that asked for another position meanwhile gets nothing from the old one.
         moved = handler.starts()
         self._seek_to(moved)
-        for tp, found in records.items():
+        for tp in active:
+            found, position = records.get(tp, ()), self._position(tp)
             # One that has become full meanwhile takes it all the same: the client never fetches it again.
-            if self._lane(tp) not in moved:
-                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found))
+            if self._lane(tp) not in moved and (found or position is not None):
+                handler.take(self._lane(tp), Fetched(tp.topic, tp.partition, found), position or 0)
         handler.caught_up({self._lane(tp): lag for tp in active if (lag := self._lag(tp)) is not None})
 
     def _seek_to(self, positions: Mapping[Lane, int]) -> None:
@@ -196,15 +197,27 @@ class BulkConsumer(driver.Consumer):
     def _tps(self, lanes: set[Lane]) -> set[Any]:
         return {self._tp(lane) for lane in lanes} & self.assignment()
 
-    def _lag(self, tp: Any) -> int | None:
-        """Records after the position; None before the first fetch has told where the partition ends."""
+    def _state(self, tp: Any) -> Any:
+        """What the client knows of one of our partitions, None without a position."""
         subscription = self._thread._ensure_consumer()._subscription.subscription
         assignment = subscription.assignment if subscription else None
         if assignment is None or tp not in assignment.tps:
             return None
         state = assignment.state_value(tp)
+        return state if state.has_valid_position else None
+
+    def _position(self, tp: Any) -> int | None:
+        """Where the client fetches next: it moves by seeks and by what is handed over, also past what nobody reads."""
+        state = self._state(tp)
+        return None if state is None else int(state.position)
+
+    def _lag(self, tp: Any) -> int | None:
+        """Records after the position; None before the first fetch has told where the partition ends."""
+        state = self._state(tp)
+        if state is None:
+            return None
         end = state.highwater if _bulk(self.app).kafka.plain else state.lso
-        return None if end is None or not state.has_valid_position else max(0, end - state.position)
+        return None if end is None else max(0, end - state.position)
 
     async def _commit_tps(self, tps: Any, start_new_transaction: bool) -> bool:  # noqa: ARG002, FBT001  (Faust's signature)
         assigned = self.assignment()

@@ -34,8 +34,12 @@ class BulkHandler(Protocol):
     def wants(self) -> set[Lane]:
         """What may be fetched now."""
 
-    def take(self, lane: Lane, records: Records) -> None:
-        """Records in offset order, none left out; of what is not ours any more they are ignored."""
+    def take(self, lane: Lane, records: Records, next_offset: int) -> None:
+        """Records in offset order, none left out, and where the next one can be at the earliest.
+
+        Both may be news alone: markers of transactions, aborted records and compacted ones take offsets, and are never
+        handed over. Of what is not ours any more it is ignored.
+        """
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         """How many records each of the fetched still has that were not handed over."""

@@ -62,8 +62,11 @@ class PartitionThread:
         self._inputs = tuple(Input)[: len(job.topics.inputs)]
         self.lags: dict[Input, int] = {}
         """Records of each input that were not handed over yet, once known."""
-        self._inbox: deque[tuple[Input, Records]] = deque()
+        self._inbox: deque[tuple[Input, Records, int]] = deque()
+        """What was handed over, and where the next record can be at the earliest."""
         self._queued = dict.fromkeys(Input, 0)
+        self._handed = dict.fromkeys(Input, 0)
+        """Next offset of each input that was not handed over."""
         self._start: Position | None = None
         self._started = False
         self._readable = frozenset(self._inputs)
@@ -86,13 +89,21 @@ class PartitionThread:
         most = self._job.worker.max_queue_records if self._started and self._start is None else 0
         return {(source, self.partition) for source in self._readable if self._queued[source] < most}
 
-    def put(self, source: Input, records: Records) -> None:
-        """Queue records; ignored while the partition is recovering."""
+    def put(self, source: Input, records: Records, next_offset: int) -> None:
+        """Queue records and where the next can be, if that is news; ignored while the partition is recovering."""
+        with self._changed:
+            news = len(records) > 0 or next_offset > self._handed[source]
+            if news and self._started and self._start is None:
+                self._inbox.append((source, records, next_offset))
+                self._queued[source] += len(records)
+                self._handed[source] = max(next_offset, self._handed[source])
+                self._changed.notify()
+
+    def lag(self, source: Input, records: int) -> None:
+        """So many were not handed over; what was counted before the partition was recovered means nothing after it."""
         with self._changed:
             if self._started and self._start is None:
-                self._inbox.append((source, records))
-                self._queued[source] += len(records)
-                self._changed.notify()
+                self.lags[source] = records
 
     def lose(self) -> None:
         """The next record is not in the topic: recover, which says whether it can be had at all."""
@@ -135,6 +146,7 @@ class PartitionThread:
             with self._changed:
                 self._inbox.clear()
                 self._queued = dict.fromkeys(Input, 0)
+                self._handed = dict(zip(Input, partition.start, strict=True))
                 self.lags = {}
                 self._readable = frozenset(self._inputs)
                 self._start = partition.start
@@ -143,8 +155,8 @@ class PartitionThread:
             while not self._stopping:
                 found = self._next()
                 if found is not None:
-                    source, records = found
-                    partition.feed(records, source)
+                    source, records, next_offset = found
+                    partition.feed(records, source, next_offset=next_offset)
                 partition.tick(caught_up=self._caught_up(), together=self._together())
                 self._publish(partition)
             partition.finish()
@@ -152,20 +164,21 @@ class PartitionThread:
         finally:
             partition.close()
 
-    def _next(self) -> tuple[Input, Records] | None:
+    def _next(self) -> tuple[Input, Records, int] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._lost or self._stopping, TICK_S)
             if self._lost and not self._inbox:
                 raise RetryableError("the next record to read is not in the topic any more, or not yet")
             if not self._inbox or self._stopping:
                 return None
-            source, records = self._inbox.popleft()
+            source, records, next_offset = self._inbox.popleft()
             self._queued[source] -= len(records)
-            return source, records
+            return source, records, next_offset
 
     def _caught_up(self) -> frozenset[Input]:
         """Inputs of which every record, as far as is known, has been handed over."""
-        waiting = {source for source, _ in self._inbox}
+        with self._changed:
+            waiting = {source for source, _, _ in self._inbox}
         return frozenset(source for source in self._inputs if self.lags.get(source) == 0 and source not in waiting)
 
     def _publish(self, partition: Partition) -> None:
@@ -175,8 +188,8 @@ class PartitionThread:
         most = self._job.worker.max_queue_records
         free = [source for source in self._inputs if partition.num_queued(source) < most]
         self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
-        for source in self.lags:
-            partition.report.fetch_lag(source, self.lags[source] + self._queued[source] + partition.num_queued(source))
+        for source, lag in tuple(self.lags.items()):
+            partition.report.fetch_lag(source, lag + self._queued[source] + partition.num_queued(source))
 
 
 class Fleet:
@@ -232,15 +245,15 @@ class Fleet:
     def wants(self) -> set[Lane]:
         return {lane for thread in self._threads.values() for lane in thread.wants}
 
-    def take(self, lane: Lane, records: Records) -> None:
+    def take(self, lane: Lane, records: Records, next_offset: int) -> None:
         source, partition = lane
         if partition in self._threads:
-            self._threads[partition].put(source, records)
+            self._threads[partition].put(source, records, next_offset)
 
     def caught_up(self, lags: Mapping[Lane, int]) -> None:
         for (source, partition), lag in lags.items():
             if partition in self._threads:
-                self._threads[partition].lags[source] = lag
+                self._threads[partition].lag(source, lag)
 
     def finished(self) -> Mapping[Lane, int]:
         states = {partition: thread.state for partition, thread in self._threads.items()} or self.last

@@ -14,8 +14,11 @@ Rules
     A *request* is an end mark from outside (`replaces` is None). One whose position has been passed by an input when
     it is read is overdue: it is settled by a mark of our own, which names it in `replaces` and makes it void. So is one
     that would have to act both before and after another one, or does not say where the outcomes end.
+    So of two marks that wait, one comes first, and never does each hold up the input that the other one waits for.
     Our own marks are written in the partition's transactions, so they are never overdue. The positions of all marks
     that take effect grow.
+    Offsets at which nobody can read anything are passed like others, whenever that becomes known: stopping at every
+    mark makes it the same. An epoch that has ended is still at its end behind them: nothing has happened since.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessionizer.progress import Progress
+from msgspec import UNSET
+
+from sessionizer.outlet import CutPlace
+from sessionizer.progress import CutRef, Progress, checksum
 from streams.clock_mark import ClockMark, MarkKind
 from streams.inputs import Input, Position
 
@@ -45,7 +51,7 @@ class Marks:
         """Next offsets to feed: the cut's, or the first that exist where there is no cut."""
         cut = progress.cut
         self.ended_at = cut.ended if cut else None
-        """Where the last end mark took effect."""
+        """Where the last end mark took effect, or as far behind as nothing has come since."""
         self.next_clock_offset = cut.clock_offset if cut else 0
         """Offset in the clock topic after the last mark that was added."""
         self.two = two
@@ -105,13 +111,15 @@ class Marks:
         here = self.position[source]
         return self.next_stop(here + 1, source) == here
 
-    def move(self, next_offset: int, source: Input = Input.INTERACTIONS) -> None:
-        """Every record of the input below `next_offset` has been fed."""
-        here = self.position[source]
+    def move(self, next_offset: int, source: Input = Input.INTERACTIONS, *, by_events: bool = True) -> None:
+        """Every record of the input below `next_offset` has been fed; `by_events`: there was something in them."""
+        here, at_end = self.position[source], self.ended_at == self.position
         assert next_offset >= here, f"position goes back from {here} to {next_offset}"
         if next_offset == here:
             return
         self.position = self.position.moved(source, next_offset)
+        if at_end and not by_events:
+            self.ended_at = self.position
         self._applied.clear()
         for offset in [offset for offset in self._future[source] if offset < next_offset]:
             del self._future[source][offset]
@@ -128,19 +136,30 @@ class Marks:
         """Whether what is being made now has been made before."""
         return not self.position.reaches(self._known.position)
 
-    @property
-    def num_overdue(self) -> int:
-        """Requests that wait for a settlement."""
-        return len(self._overdue)
-
     def settle(self) -> list[ClockMark]:
-        """Marks to write for the overdue requests, where they can act next; empty as long as we replay."""
+        """Marks to write for the overdue requests, where they can act next; empty as long as we replay.
+
+        Call it whenever marks were added, before anything is fed.
+        """
         if self.replaying:
             return []
-        return [
-            self.new(MarkKind.END, after=self._settled_after(placed.mark), replaces=placed.clock_offset)
-            for placed in self._overdue
-        ]
+        self._part()
+        standing, settlements = [placed.mark.after for placed in self._waiting], list[ClockMark]()
+        for placed in sorted(self._overdue, key=lambda placed: placed.clock_offset):
+            after = self.position.joined(placed.mark.after)
+            for other in sorted(standing, key=sum):
+                after = after.joined(other) if _cross(after, other) else after
+            standing.append(after)
+            settlements.append(self.new(MarkKind.END, after=after, replaces=placed.clock_offset))
+        return settlements
+
+    def _part(self) -> None:
+        """Of two that wait and of which neither comes first, the later request is overdue."""
+        standing: list[PlacedMark] = []
+        for placed in sorted(self._waiting, key=lambda placed: (_is_request(placed.mark), placed.clock_offset)):
+            crossed = any(_cross(placed.mark.after, other.mark.after) for other in standing)
+            (self._overdue if crossed and _is_request(placed.mark) else standing).append(placed)
+        self._waiting = standing
 
     def new(
         self,
@@ -179,27 +198,43 @@ class Marks:
     def _came_too_late(self, placed: PlacedMark) -> bool:
         """A request that nobody had read when its position was passed for good, or that cannot act where it says."""
         mark = placed.mark
-        if mark.replaces is not None or mark.kind is not MarkKind.END or placed.clock_offset < self._known.clock_offset:
+        if not _is_request(mark) or placed.clock_offset < self._known.clock_offset:
             return False
         passed = not mark.after.reaches(self.position.joined(self._known.position))
-        vague = self.two and mark.version < 2
-        return passed or vague or any(_cross(mark.after, other.mark.after) for other in self._waiting)
-
-    def _settled_after(self, request: ClockMark) -> Position:
-        after = self.position.joined(request.after)
-        for other in sorted(self._waiting, key=lambda placed: sum(placed.mark.after)):
-            if _cross(after, other.mark.after):
-                after = after.joined(other.mark.after)
-        return after
+        return passed or (self.two and mark.version < 2)
 
     def _void(self, clock_offset: int) -> None:
         self._waiting = [placed for placed in self._waiting if placed.clock_offset != clock_offset]
         self._overdue = [placed for placed in self._overdue if placed.clock_offset != clock_offset]
 
 
+def _is_request(mark: ClockMark) -> bool:
+    """Whether somebody else asks for it."""
+    return mark.kind is MarkKind.END and mark.replaces is None
+
+
 def _cross(one: Position, other: Position) -> bool:
     """Whether neither can come before the other."""
     return not (one.reaches(other) or other.reaches(one))
+
+
+def cut_ref(marks: Marks, data: bytes, number: int, place: CutPlace, profiles_offset: int) -> CutRef:
+    """What the progress says of the cut that was taken here, as `data`, and put at a place."""
+    position, ended = marks.position, marks.ended_at
+    return CutRef(
+        number=number,
+        first_offset=place.first_offset,
+        chunks=place.chunks,
+        size_bytes=len(data),
+        crc32c=checksum(data),
+        next_offset=position.interactions,
+        clock_offset=marks.oldest_clock_offset,
+        applied=marks.applied,
+        ended_at=ended.interactions if ended else -1,
+        next_outcome=position.outcomes if marks.two else UNSET,
+        ended_outcome=ended.outcomes if ended and marks.two else UNSET,
+        profiles_offset=profiles_offset,
+    )
 
 
 @dataclass(frozen=True, slots=True)

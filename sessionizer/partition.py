@@ -24,8 +24,8 @@ from msgspec import UNSET
 from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.makers import Makers
-from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark, shed_mark
-from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
+from sessionizer.marks import Marks, cut_ref, fresh_mark, future_marks, idle_mark, shed_mark
+from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress
 from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
@@ -102,9 +102,12 @@ class Partition:
         cut = self._progress.cut
         return cut is not None and cut.ended == cut.position == self.core.position
 
-    def feed(self, records: Records, source: Input = Input.INTERACTIONS) -> None:
-        """Records of one poll of an input, in offset order; those that were processed before are ignored."""
-        self._backlogs[source].put(records, self._now_ms())
+    def feed(self, records: Records, source: Input = Input.INTERACTIONS, *, next_offset: int = 0) -> None:
+        """Records of one poll of an input, in offset order; those that were processed before are ignored.
+
+        `next_offset`: where the next record can be at the earliest, if that is known to be further than after these.
+        """
+        self._backlogs[source].put(records, self._now_ms(), next_offset)
         self._work()
         if self._outlet.open_bytes >= self._config.max_transaction_bytes and not self._marks.replaying:
             self._commit()
@@ -144,8 +147,12 @@ class Partition:
     def may_read(self, source: Input, *, caught_up: Collection[Input]) -> bool:
         """Whether more of an input may be read: it must not run ahead of the other one.
 
-        Of an input that is not caught up more will come by itself, unless a mark holds it up. For one that is, the
-        other reads on until it is known to be silent, as far as there is room.
+        While anything is unread, one of the two may be read, or time alone makes it so. For the one that is behind in
+        event time may be read, always; if nothing comes of it, then
+            a mark holds it up: the other one may be read. Never are both held up, since marks that wait come one after
+                the other, and where a replay ends is before those that it did not see (`marks`);
+            or there is no more of it: the other one may be read while there is room, and after that as silence moves
+                the one behind on (`_keep_awake`). Only outcomes of which no sample is held wait for interactions.
         """
         other = Input.OUTCOMES if source is Input.INTERACTIONS else Input.INTERACTIONS
         if other not in self._backlogs:
@@ -198,17 +205,23 @@ class Partition:
             return False
         if backlog.head is not None and not self._marks.replaying:
             self._judge_future(backlog)
-        decoded = backlog.head
-        if decoded is None:
-            return False
-        start = self.core.position[source]
-        stop = self._marks.next_stop(decoded.next_offset, source)
+        start, decoded = self.core.position[source], backlog.head
+        stop = self._marks.next_stop(backlog.limit, source)
         if stop == start:
             return False
+        if decoded is None:
+            self._skip_to(stop, source)
+            return True
         self._feed_until(stop, decoded, source)
         if stop == decoded.next_offset:
             backlog.drop_head()
         return True
+
+    def _skip_to(self, stop: int, source: Input) -> None:
+        """Pass offsets at which there is nothing to read, as feeding records behind them would."""
+        self.core.position = self.core.position.moved(source, stop)
+        self._marks.move(stop, source, by_events=False)
+        self._apply_due()
 
     def _feed_until(self, stop: int, decoded: Decoded, source: Input) -> None:
         """Feed the records below `stop`, then apply the marks that act there."""
@@ -225,7 +238,7 @@ class Partition:
                 self._outlet.send_dead_letter(one)
                 self.report.dead_letter(one)
                 self._unsent = True
-        self._marks.move(stop, source)
+        self._marks.move(stop, source, by_events=len(events) + len(rejected) > 0)
         self._apply_due()
 
     def _load(self, events: EventBatch) -> None:
@@ -309,24 +322,10 @@ class Partition:
             self._changed = self.core.changed_profiles()
             profiles_offset = self._outlet.send_profiles(self._changed) or profiles_offset
         data = self.core.cut()
-        ended = self._marks.ended_at
         place = self._outlet.send_cut(data, number, old.chunks if old else 0)
         self._cut_ms = self._now_ms()
         self._cut_took_ms = self._cut_ms - begun_ms
-        return CutRef(
-            number=number,
-            first_offset=place.first_offset,
-            chunks=place.chunks,
-            size_bytes=len(data),
-            crc32c=checksum(data),
-            next_offset=self.core.position.interactions,
-            clock_offset=self._marks.oldest_clock_offset,
-            applied=self._marks.applied,
-            ended_at=ended.interactions if ended else -1,
-            next_outcome=self.core.position.outcomes if len(self.inputs) > 1 else UNSET,
-            ended_outcome=ended.outcomes if ended and len(self.inputs) > 1 else UNSET,
-            profiles_offset=profiles_offset,
-        )
+        return cut_ref(self._marks, data, number, place, profiles_offset)
 
     def _keep_awake(self, backlog: Backlog, now_ms: int) -> None:
         """Write a mark for an input that has been silent for so long that others wait for it."""

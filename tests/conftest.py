@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from infra.services.stack import Addresses, Stack
+from infra.setup import COMPILED
+from tests import compiled_loops
 
 # Two threads of torch wait for each other by spinning: where other tests want the same cores, all takes several times
 # as long. One thread here, and none that spins in the processes that tests start; read when torch is imported.
@@ -24,7 +26,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Numba's index of compiled kernels is not made for two processes that write to it at once: each has its own.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "numba" / worker))
+    own = Path(__file__).parents[1] / ".pytest_cache" / "numba" / worker
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        compiled_loops.copy(Path(__file__).parents[1], COMPILED, own)
+        os.environ["NUMBA_CACHE_DIR"] = str(own)
 
 # Compiled kernels take seconds on their first call, a busy machine draws examples slowly, and a test run must be
 # repeatable: no deadline, nothing is too slow, fixed seeds.

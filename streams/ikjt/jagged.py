@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streams.ikjt.kernels import copy_rows
+from streams.ikjt.kernels import are_offsets, take_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -64,11 +64,10 @@ class Jagged:
         return self.values[self.offsets[r] : self.offsets[r + 1]]
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Jagged:
-        """The chosen rows, in the given order, with repeats."""
-        offsets = offsets_of(self.lengths[rows])  # IndexError for rows that do not exist; the loop checks nothing
-        chosen = np.where(rows < 0, rows + self.num_rows, rows).astype(np.int64)
-        values = copy_rows(self.values, self.offsets, chosen, offsets)
-        weights = None if self.weights is None else copy_rows(self.weights, self.offsets, chosen, offsets)
+        """The chosen rows, in the given order, with repeats. IndexError for one that is not there."""
+        chosen = np.ascontiguousarray(rows, np.int64)
+        values, offsets = take_rows(self.values, self.offsets, chosen)
+        weights = None if self.weights is None else take_rows(self.weights, self.offsets, chosen)[0]
         return Jagged(values, offsets, weights)
 
     @staticmethod
@@ -114,24 +113,29 @@ class Jagged:
                 f"{name}: offsets must be one-dimensional int64 and start at 0, not {offsets.dtype} of shape "
                 f"{list(offsets.shape)}"
             )
-        if offsets[0] != 0 or (offsets[-1] != len(self.values) and int(offsets.sum()) == len(self.values)):
-            raise ValueError(
-                f"{name}: offsets must be one-dimensional int64 and start at 0, and end at {len(self.values)}, not "
-                f"{offsets[0]} and {offsets[-1]}; if these are lengths, use Jagged.from_lengths"
-            )
-        decreases = offsets[1:] < offsets[:-1]  # not np.diff, whose result may wrap around
-        if np.any(decreases):
-            raise ValueError(f"{name}: offsets decrease at row {int(np.argmax(decreases))}")
         if self.values.ndim != 1 or self.values.dtype not in (np.int32, np.int64):
             raise ValueError(f"{name}: values must be one row of int32 or int64 ids, not {self.values.dtype}")
-        if offsets[-1] != len(self.values):
-            raise ValueError(f"{name}: offsets end at {offsets[-1]} but there are {len(self.values)} values")
+        if not are_offsets(offsets, len(self.values)):
+            raise ValueError(f"{name}: {self._wrong_offsets()}")
         if self.weights is not None and self.weights.ndim != 1:
             raise ValueError(f"{name}: weights must be one number a value, not of shape {self.weights.shape}")
         if self.weights is not None and len(self.weights) != len(self.values):
             raise ValueError(f"{name}: {len(self.weights)} weights for {len(self.values)} values")
         if self.weights is not None and self.weights.dtype != np.float32:
             raise ValueError(f"{name}: weights must be float32, not {self.weights.dtype}")
+
+    def _wrong_offsets(self) -> str:
+        """What is wrong with offsets that do not fit the values."""
+        offsets, num_values = self.offsets, len(self.values)
+        if offsets[0] != 0 or (offsets[-1] != num_values and int(offsets.sum()) == num_values):
+            return (
+                f"offsets must be one-dimensional int64 and start at 0, and end at {num_values}, not "
+                f"{offsets[0]} and {offsets[-1]}; if these are lengths, use Jagged.from_lengths"
+            )
+        decreases = offsets[1:] < offsets[:-1]  # not np.diff, whose result may wrap around
+        if np.any(decreases):
+            return f"offsets decrease at row {int(np.argmax(decreases))}"
+        return f"offsets end at {offsets[-1]} but there are {num_values} values"
 
 
 def _ids(row: Sequence[int], r: int) -> npt.NDArray[np.int64]:

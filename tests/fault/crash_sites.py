@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from sessionizer import emit, faust_seam, job
+from sessionizer import emit, faust_seam, job, wiring
 from sessionizer.emit import PlainOutlet, TransactionalOutlet
 from sessionizer.handler import Lane
 from sessionizer.outlet import Arrived, CutPlace, Recovered
@@ -169,6 +169,6 @@ def install(crash: Crash | None, *, suppress: bool = True) -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(emit, "PlainOutlet", _CrashingOutlet)
     patch.setattr(emit, "TransactionalOutlet", _CrashingTransactions)
-    patch.setattr(job, "KafkaJournal", _CrashingJournal if suppress else _ForgetfulJournal)
+    patch.setattr(wiring, "KafkaJournal", _CrashingJournal if suppress else _ForgetfulJournal)
     patch.setattr(job, "Fleet", _CrashingFleet)
     patch.setattr(faust_seam.BulkTransport, "Consumer", _CrashingConsumer)

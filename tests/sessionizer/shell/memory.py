@@ -17,7 +17,7 @@ from state.store import Missing
 from streams import wire
 from streams.clock_mark import ClockMark
 from streams.events.record import Rejected
-from streams.inputs import Position
+from streams.inputs import Input, Position
 from streams.minibatch import MiniBatch
 from tests.sessionizer.shell.world import MemoryRecord
 
@@ -48,6 +48,8 @@ class Log:
     records: list[MemoryRecord] = field(default_factory=list)
     outcomes: list[MemoryRecord] = field(default_factory=list)
     """Of a topic of their own."""
+    unreadable: dict[Input, set[int]] = field(default_factory=lambda: {source: set() for source in Input})
+    """Offsets of records that stand for markers of transactions, aborted ones and compacted ones."""
     clock: list[ClockMark] = field(default_factory=list)
     batches: list[bytes] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -62,6 +64,18 @@ class Log:
     def end(self) -> Position:
         """After the last record of each input."""
         return Position(len(self.records), len(self.outcomes))
+
+    def read(self, source: Input, start: int, stop: int) -> list[MemoryRecord]:
+        """What a reader is given of an input with start <= offset < stop."""
+        held = self.records if source is Input.INTERACTIONS else self.outcomes
+        return [one for one in held[start:stop] if one.offset not in self.unreadable[source]]
+
+    def leave_out(self, source: Input, size: int) -> None:
+        """Append so many offsets that no reader is ever given."""
+        held = self.records if source is Input.INTERACTIONS else self.outcomes
+        new = range(len(held), len(held) + size)
+        held += [MemoryRecord(offset=offset, value=None) for offset in new]
+        self.unreadable[source].update(new)
 
     def put_chunk(self, index: int, chunk: bytes | None) -> None:
         """As a compacted topic does: the last one stays, None erases."""

@@ -198,3 +198,37 @@ def test_outcomes_that_stay_away_are_as_far_as_the_interactions() -> None:
     found = idle_mark(marks, seen, now_ms=60_000, watermark_ms=-(2**62), lateness_ms=100, about=Input.OUTCOMES)
     assert found is not None
     assert (found.value_ms, found.input, found.after) == (1_000 + 10_000 - 100, Input.OUTCOMES, Position(5, 0))
+
+
+def test_silence_behind_offsets_that_nobody_reads_still_belongs_to_the_epoch_that_ended() -> None:
+    marks = Marks(0, Progress(), Position())
+    marks.add(0, mark(5))
+    marks.move(5)
+    assert marks.due() == mark(5)
+    marks.move(8, by_events=False)
+    marks.add(1, mark(8, MarkKind.IDLE))
+    assert marks.due() is None
+    assert marks.ended_at == Position(8)
+    marks.move(9)
+    marks.add(2, mark(9, MarkKind.IDLE))
+    assert marks.due() == mark(9, MarkKind.IDLE)
+
+
+def test_requests_that_are_settled_together_do_not_wait_for_each_other() -> None:
+    marks = two_inputs(interactions=15, outcomes=45)
+    # Asked for at the same time, by one who read the ends of the topics before and after the other one did.
+    marks.add(0, of_two(10, 50))
+    marks.add(1, of_two(20, 40))
+    first, second = marks.settle()
+    assert first == of_two(15, 50, replaces=0)
+    assert second == of_two(20, 50, replaces=1)
+
+
+def test_a_request_that_crosses_a_settlement_on_its_way_is_settled_behind_it() -> None:
+    marks = two_inputs(interactions=15, outcomes=45)
+    marks.add(0, of_two(10, 50))
+    (settled,) = marks.settle()
+    marks.add(1, of_two(20, 46))
+    marks.add(2, settled)
+    assert marks.settle() == [of_two(20, 50, replaces=1)]
+    assert not marks.is_blocked(Input.OUTCOMES), "they lead the interactions to the first of the two"

@@ -26,7 +26,7 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import InvariantError
 from streams.events.decode import EventDecoder
-from streams.inputs import Position
+from streams.inputs import Input, Position
 from streams.metrics import Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
 from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, MemoryRecord, events, identities, records
@@ -50,6 +50,8 @@ class Life:
     partition: Partition | None = None
     batches: BatchConfig = BATCHES
     decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
+    late: bool = False
+    """Whether offsets that nobody can read are passed as late as possible."""
 
     def core(self, cut: bytes | None, start: Position) -> PartitionCore:
         if cut is not None:
@@ -85,7 +87,9 @@ class Life:
                 self.partition = self.partition or self.open()
                 while self.partition.core.next_offset < len(self.log.records):
                     start = self.partition.core.next_offset
-                    self.partition.feed(self.log.records[start : start + poll])
+                    stop = min(start + poll, len(self.log.records))
+                    found = self.log.read(Input.INTERACTIONS, start, stop)
+                    self.partition.feed(found, next_offset=0 if found and self.late else stop)
                     self.partition.tick(caught_up=())
                 self.partition.tick(caught_up=tuple(self.partition.inputs))
                 if finish:
@@ -99,7 +103,8 @@ class Life:
 
 def replay(log: Log, batches: BatchConfig = BATCHES) -> Log:
     """What an undisturbed run over the same records and marks commits."""
-    life = Life(log=Log(records=list(log.records), clock=list(log.clock)), now_ms=START_MS, batches=batches)
+    held = Log(records=list(log.records), clock=list(log.clock), unreadable=log.unreadable)
+    life = Life(log=held, now_ms=START_MS, batches=batches)
     life.work(1_000, finish=True)
     assert life.log.clock == log.clock, "a replay decides nothing anew"
     return life.log
@@ -116,6 +121,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(10, 8_000)),
     st.tuples(st.just("end"), st.integers(0, 30)),
     st.tuples(st.just("future"), st.integers(1, 5_000)),
+    st.tuples(st.just("gap"), st.integers(1, 20)),
     st.tuples(st.just("fuse"), st.integers(0, 12)),
 )
 
@@ -125,11 +131,12 @@ STEPS = st.one_of(
     steps=st.lists(STEPS, min_size=3, max_size=25),
     poll=st.integers(1, 60),
     batches=st.sampled_from([BATCHES, FRESH_WHOLE, FRESH_PARTS]),
+    late=st.booleans(),
 )
 def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(
-    steps: list[tuple[str, int]], poll: int, batches: BatchConfig
+    steps: list[tuple[str, int]], poll: int, batches: BatchConfig, *, late: bool
 ) -> None:
-    life, unread = Life(batches=batches), records(PAIRS)
+    life, unread = Life(batches=batches, late=late), records(PAIRS)
     for step, size in steps:
         at = len(life.log.records)
         match step:
@@ -141,6 +148,8 @@ def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(
                 life.now_ms += size
             case "future":
                 life.log.records.append(future(at, size, life.now_ms))
+            case "gap":
+                life.log.leave_out(Input.INTERACTIONS, size)
             case "fuse":
                 life.fuse.left = size
             case "end":
@@ -185,6 +194,29 @@ def test_after_death_at_any_single_call_a_replay_repeats_what_was_committed() ->
             break
         calls += 1
     assert calls > 20, "the run must have many places to die in"
+
+
+@pytest.mark.parametrize("behind", [0, 1, 5], ids=["the last record", "the marker", "aborted records"])
+def test_an_end_is_reached_and_stays_the_end_wherever_it_stands_among_offsets_that_nobody_reads(behind: int) -> None:
+    life = Life()
+    life.log.records = records(PAIRS[:100])
+    life.log.leave_out(Input.INTERACTIONS, 5)
+    life.log.clock.append(ClockMark(partition=0, after_offset=100 + behind, kind=MarkKind.END))
+    life.work(30, finish=True)
+    assert life.partition is not None
+    assert life.partition.ended
+    life.log.leave_out(Input.INTERACTIONS, 2)
+    life.work(30, finish=True)
+    assert life.partition.ended, "nothing has happened since"
+    assert life.log.progress.next_offset == 107, "what was passed is passed for good"
+    assert life.log.ends == [0]
+    life = Life(log=life.log)
+    life.work(30, finish=True)
+    assert life.log.ends == [0]
+    life.log.records.append(dataclasses.replace(records(PAIRS)[100], offset=107))
+    life.work(30, finish=True)
+    assert life.partition is not None
+    assert not life.partition.ended
 
 
 def test_an_older_owner_can_make_nothing_visible() -> None:

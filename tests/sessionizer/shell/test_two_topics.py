@@ -7,7 +7,7 @@ it turns to the other.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -61,6 +61,10 @@ def streams(count: int, seed: int) -> tuple[list[bytes | None], list[bytes | Non
     return shown, [value for _, value in sorted(said, key=lambda pair: pair[0])]
 
 
+def end(interactions: int, outcomes: int) -> ClockMark:
+    return ClockMark.at(Position(max(0, interactions), max(0, outcomes)), MarkKind.END, partition=0, two=True)
+
+
 def record(source: Input, offset: int, value: bytes | None) -> MemoryRecord:
     return MemoryRecord(offset=offset, value=value, key=b"3", topic=source.name.lower(), timestamp=START_MS)
 
@@ -76,6 +80,7 @@ class Life:
     partition: Partition | None = None
     seed: int = 0
     aligned: bool = True
+    config: WorkerConfig = CONFIG
 
     def core(self, cut: bytes | None, start: Position) -> PartitionCore:
         if cut is not None:
@@ -94,7 +99,7 @@ class Life:
         )
         report = PartitionReport(Silent(), 0)
         return Partition(
-            0, makers, CONFIG, report,
+            0, makers, self.config, report,
             now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms, fresh_ms=BATCHES.fresh_ms,
         )  # fmt: skip
 
@@ -111,10 +116,32 @@ class Life:
             ]
             assert ready, "each input waits for the other one"
             source = ready[turns.integers(len(ready))]
-            records = self.log.records if source is INTERACTIONS else self.log.outcomes
-            partition.feed(records[read[source] : read[source] + poll], source)
-            read[source] = min(read[source] + poll, ends[source])
+            start, read[source] = read[source], min(read[source] + poll, ends[source])
+            found = self.log.read(source, start, read[source])
+            # Offsets that nobody can read are passed early, or with the next records, or when there are none.
+            late = len(found) > 0 and read[source] < ends[source] and turns.random() < 0.5
+            partition.feed(found, source, next_offset=0 if late else read[source])
             partition.tick(caught_up=())
+        assert partition.core.position == ends, "nothing is left behind a mark"
+
+    def read_in_time(self, poll: int) -> None:
+        """Read what may be read, and let time pass where nothing may be; outcomes without any sample may stay."""
+        partition = self.partition = self.partition or self.open()
+        read, ends, waited = dict(zip(Input, partition.core.position, strict=True)), self.log.end, 0
+        while any(read[source] < ends[source] for source in Input):
+            caught_up = {source for source in Input if read[source] == ends[source]}
+            partition.tick(caught_up=caught_up)
+            unread = [source for source in Input if source not in caught_up]
+            ready = [source for source in unread if partition.may_read(source, caught_up=caught_up)]
+            if not ready and not partition.core.held:
+                assert unread == [OUTCOMES], "outcomes wait for interactions, never the other way round"
+                return
+            waited = 0 if ready else waited + 1
+            assert waited < 60, "each input waits for the other one"
+            self.now_ms += 0 if ready else CONFIG.idle_ms
+            for source in ready[:1]:
+                start, read[source] = read[source], min(read[source] + poll, ends[source])
+                partition.feed(self.log.read(source, start, read[source]), source, next_offset=read[source])
         assert partition.core.position == ends, "nothing is left behind a mark"
 
     def work(self, poll: int, *, finish: bool = False) -> None:
@@ -136,7 +163,8 @@ class Life:
 
 def replay(log: Log) -> Log:
     """What an undisturbed run over the same records and marks commits."""
-    life = Life(log=Log(records=list(log.records), outcomes=list(log.outcomes), clock=list(log.clock)), aligned=False)
+    held = Log(records=list(log.records), outcomes=list(log.outcomes), clock=list(log.clock), unreadable=log.unreadable)
+    life = Life(log=held, aligned=False)
     life.work(10_000, finish=True)
     assert life.log.clock == log.clock, "a replay decides nothing anew"
     return life.log
@@ -148,9 +176,13 @@ STEPS = st.one_of(
     st.tuples(st.just("both"), st.integers(1, 60)),
     st.tuples(st.just("wait"), st.integers(10, 8_000)),
     st.tuples(st.just("end"), st.integers(0, 30)),
+    st.tuples(st.just("ends"), st.integers(0, 30)),
     st.tuples(st.just("future"), st.integers(1, 5_000)),
+    st.tuples(st.just("gap"), st.integers(1, 40)),
     st.tuples(st.just("fuse"), st.integers(0, 12)),
 )
+
+MORE_OF = {"records": [INTERACTIONS], "outcomes": [OUTCOMES], "both": [INTERACTIONS, INTERACTIONS, OUTCOMES]}
 
 
 @settings(max_examples=40)
@@ -166,13 +198,9 @@ def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list
     for step, size in steps:
         at = life.log.end
         match step:
-            case "records":
-                more(INTERACTIONS, size)
-            case "outcomes":
-                more(OUTCOMES, size)
-            case "both":
-                more(INTERACTIONS, 2 * size)
-                more(OUTCOMES, size)
+            case "records" | "outcomes" | "both":
+                for source in MORE_OF[step]:
+                    more(source, size)
             case "wait":
                 life.now_ms += size
             case "future":
@@ -187,12 +215,22 @@ def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list
                 value = json.dumps(ahead).encode()
                 life.log.records.append(record(INTERACTIONS, at.interactions, value))
                 life.log.outcomes.append(record(OUTCOMES, at.outcomes, value))
+            case "gap":
+                for source in ((INTERACTIONS, OUTCOMES), (INTERACTIONS,), (OUTCOMES,))[size % 3]:
+                    life.log.leave_out(source, size)
             case "fuse":
                 life.fuse.left = size
             case "end":
                 # Some requests come when one input, or both, have passed their position long ago.
-                after = Position(max(0, at.interactions - size), max(0, at.outcomes - (size * 7) % 31))
-                life.log.clock.append(ClockMark.at(after, MarkKind.END, partition=0, two=True))
+                life.log.clock.append(end(at.interactions - size, at.outcomes - (size * 7) % 31))
+            case "ends":
+                # Two that were asked for at once, of which neither comes first: some behind all there is, some not.
+                few = size % 7
+                life.log.clock.append(end(at.interactions - few, at.outcomes + size % 3))
+                life.log.clock.append(end(at.interactions + size % 2, at.outcomes - few))
+                life.work(poll)
+                more(INTERACTIONS, size % 2)
+                more(OUTCOMES, size % 3)
         life.work(poll)
     life.fuse.left = -1
     life.log.clock.append(ClockMark.at(life.log.end, MarkKind.END, partition=0, two=True))
@@ -206,8 +244,42 @@ def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(steps: list
     assert life.partition.ended
     account = life.partition.core.account
     account.check(held=0)
-    assert account.events == sum(life.log.end)
+    assert account.events == sum(life.log.end) - sum(map(len, life.log.unreadable.values()))
     assert account.dead_lettered == len(life.log.letters)
+
+
+@settings(max_examples=30)
+@given(
+    portions=st.lists(
+        st.tuples(st.integers(0, 150), st.integers(0, 80), st.sampled_from(["go on", "restart", "end", "crash"])),
+        min_size=1,
+        max_size=6,
+    ),
+    poll=st.integers(1, 40),
+)
+def test_from_every_state_something_can_be_read_or_time_makes_it_so(
+    portions: list[tuple[int, int, str]], poll: int
+) -> None:
+    config = replace(CONFIG, max_skew_ms=1, max_early_records=5)
+    life, (shown, said) = Life(config=config, now_ms=START_MS + 200_000), streams(400, seed=8)
+    for num_shown, num_said, then in portions:
+        for held, unread, num in ((life.log.records, shown, num_shown), (life.log.outcomes, said, num_said)):
+            source = INTERACTIONS if unread is shown else OUTCOMES
+            held += [record(source, len(held) + i, value) for i, value in enumerate(unread[:num])]
+            del unread[:num]
+            life.log.leave_out(source, num % 3)
+        if then == "end":
+            life.log.clock.append(end(*life.log.end))
+        life.read_in_time(poll)
+        if then == "restart" and life.partition is not None:
+            life.partition.finish()
+        if then in {"restart", "crash"}:
+            life.partition = None
+    life.log.clock.append(end(*life.log.end))
+    life.read_in_time(poll)
+    life.work(poll, finish=True)
+    assert life.partition is not None
+    assert life.partition.ended
 
 
 def test_outcomes_that_stay_away_do_not_hold_the_interactions_for_ever() -> None:

@@ -53,6 +53,29 @@ class Town:
             producer.produce(self.topics.interactions, value, key, partition)
         assert producer.flush(WAIT_MS / 1000) == 0
 
+    def produce_at_once(self, partition: int, pairs: Sequence[tuple[bytes, bytes]], *, commit: bool = True) -> None:
+        """Append records in one transaction, which is aborted unless `commit`; a marker that nobody reads follows."""
+        name = f"{self.topics.interactions}-{partition}"
+        producer = client.producer(self.kafka, client_id="town", transactional_id=name)
+        producer.init_transactions(WAIT_MS / 1000)
+        producer.begin_transaction()
+        for key, value in pairs:
+            producer.produce(self.topics.interactions, value, key, partition)
+        assert producer.flush(WAIT_MS / 1000) == 0
+        if commit:
+            producer.commit_transaction(WAIT_MS / 1000)
+        else:
+            producer.abort_transaction(WAIT_MS / 1000)
+
+    def end_of(self, partition: int) -> int:
+        """Offset after everything that is in a partition of the interactions, read or not."""
+        consumer = client.consumer(self.kafka, group="town", read_committed=False)
+        try:
+            place = TopicPartition(self.topics.interactions, partition)
+            return int(consumer.get_watermark_offsets(place, 10, cached=False)[1])
+        finally:
+            consumer.close()
+
     def mark(self, mark: ClockMark) -> None:
         """Append a record to the clock topic."""
         producer = client.producer(self.kafka, client_id="town")
