@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,14 +20,16 @@ from confluent_kafka.admin import AdminClient
 
 from infra.clock import Deadline
 from sessionizer.account import Account
+from sessionizer.config import JoinConfig
 from sessionizer.progress import CutRef
 from sessionizer.recovery import KafkaJournal
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.kafka import client
+from streams.minibatch import MiniBatch
 from tests.fault import audit_worker
 from tests.fault.audit_worker import Orders, Worker
-from tests.fault.audit_world import Outcome, Pair, appended_ms, stream, undisturbed
+from tests.fault.audit_world import JOIN, Outcome, Pair, appended_ms, stream, undisturbed
 from tests.sessionizer.shell.town import Town, town
 from tests.sessionizer.shell.world import identities
 
@@ -46,9 +48,9 @@ class Verdict:
     """What is wrong with what a round left behind; all zero when it is exact."""
 
     lost: int = 0
-    """Samples of the undisturbed run that are in no mini-batch."""
+    """Samples of the undisturbed run, and corrections of samples, that are in no mini-batch."""
     twice: int = 0
-    """Samples that are in more than one mini-batch, or more than once in one."""
+    """Samples and corrections that are in mini-batches more often than in those of the undisturbed run."""
     differing: int = 0
     """Mini-batches whose sequence, content or lineage is not that of the undisturbed run."""
     letters: int = 0
@@ -81,6 +83,7 @@ class Round:
     config: WorkerConfig
     admin: AdminClient
     fresh_ms: int = 0
+    join: JoinConfig = JOIN
     suppress: bool = True
     workers: dict[str, Worker] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
@@ -97,6 +100,7 @@ class Round:
             worker=replace(self.config, instance=name if static else None),
             directory=self.place.directory / name,
             fresh_ms=self.fresh_ms,
+            join=self.join,
             crash=crash,
             suppress=self.suppress,
         )
@@ -182,7 +186,7 @@ class Round:
         """Compare what readers of committed records see with the undisturbed run."""
         found = Verdict()
         for partition, pairs in enumerate(self.pairs):
-            expected = undisturbed(pairs[: self.produced], self._marks(partition), partition)
+            expected = undisturbed(pairs[: self.produced], self._marks(partition), partition, self.join)
             expected.account.check(held=0)
             self.account += expected.account
             found += self._compare(partition, expected)
@@ -196,17 +200,14 @@ class Round:
 
     def _compare(self, partition: int, expected: Outcome) -> Verdict:
         batches = self.place.batches(partition)
-        seen = Counter(
-            pair for b in batches for pair in zip(b.lineage.offset.tolist(), b.lineage.event_id.tolist(), strict=True)
-        )
-        due = {offset for batch in expected.batches for offset in batch.lineage.offset.tolist()}
+        seen, due = _samples(batches), _samples(expected.batches)
         got, wanted = Counter(identities(batches)), Counter(identities(expected.batches))
         letters = Counter(map(_place_and_reason, self.place.read(self.place.topics.dead_letter, partition)))
         wrong_letters = (letters - Counter(expected.letters)) + (Counter(expected.letters) - letters)
         in_order = identities(batches) == identities(expected.batches)
         return Verdict(
-            lost=len(due - {offset for offset, _ in seen}),
-            twice=sum(count - 1 for count in seen.values()),
+            lost=(due - seen).total(),
+            twice=(seen - due).total(),
             differing=((got - wanted) + (wanted - got)).total() or int(not in_order),
             letters=wrong_letters.total(),
             ends=abs(self.place.ends(partition) - expected.ends),
@@ -249,6 +250,7 @@ def audit_round(
     seed: int,
     portions: int,
     fresh_ms: int = 0,
+    join: JoinConfig = JOIN,
     plain: bool = False,
     **worker: object,
 ) -> Iterator[Round]:
@@ -262,11 +264,18 @@ def audit_round(
     pairs = [stream(EVENTS, seed=seed * PARTITIONS + partition) for partition in range(PARTITIONS)]
     with town(bootstrap, name, directory, partitions=PARTITIONS) as place:
         place.kafka = replace(place.kafka, plain=plain)
-        made = Round(place, pairs, portions, replace(config, **worker), client.admin(place.kafka), fresh_ms)  # type: ignore[arg-type]  # fields of it
+        config = replace(config, **worker)  # type: ignore[arg-type]  # fields of it
+        made = Round(place, pairs, portions, config, client.admin(place.kafka), fresh_ms, join)
         try:
             yield made
         finally:
             made.close()
+
+
+def _samples(batches: Sequence[MiniBatch]) -> Counter[tuple[int, int]]:
+    """Offset and event id of each sample, and once more for each of its corrections."""
+    places = [zip(b.lineage.offset.tolist(), b.lineage.event_id.tolist(), strict=True) for b in batches]
+    return Counter(pair for of_batch in places for pair in of_batch)
 
 
 def _place_and_reason(message: Message) -> tuple[int, str]:

@@ -20,6 +20,7 @@ import msgspec
 
 from infra.clock import Clock, Deadline
 from infra.logging import configure
+from sessionizer.config import JoinConfig
 from sessionizer.job import run
 from sessionizer.wiring import Job
 from sessionizer.worker_config import WorkerConfig
@@ -43,6 +44,7 @@ class Orders:
     worker: WorkerConfig
     directory: Path
     fresh_ms: int = 0
+    join: JoinConfig = JOIN
     crash: tuple[str, int] | None = None
     """A site of `crash_sites`, and which passing of it is the last thing that happens."""
     suppress: bool = True
@@ -102,7 +104,7 @@ def _main(orders: Orders, log: Path) -> None:
         topics=orders.topics,
         schema=SCHEMA,
         session=SESSIONS,
-        join=JOIN,
+        join=orders.join,
         batch=replace(BATCHES, fresh_ms=orders.fresh_ms),
         worker=orders.worker,
         reporter=Silent(),

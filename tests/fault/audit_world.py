@@ -50,6 +50,8 @@ SCHEMA = EventSchema(
 )
 SESSIONS = SessionConfig(gap_ms=20_000, lateness_ms=2_000, duplicate_horizon_ms=60_000, max_samples=16)
 JOIN = JoinConfig(window_ms=5_000)
+CORRECTING = JoinConfig(window_ms=30_000, policy="correct")
+"""Longer than the gap of a session, so that samples leave before their outcomes."""
 BATCHES = BatchConfig(samples=32)
 
 Pair = tuple[bytes, bytes | None]
@@ -137,7 +139,9 @@ def effective(marks: Sequence[ClockMark | None], last_offset: int) -> list[Clock
     return acting
 
 
-def undisturbed(pairs: Sequence[Pair], marks: Sequence[ClockMark | None], partition: int) -> Outcome:
+def undisturbed(
+    pairs: Sequence[Pair], marks: Sequence[ClockMark | None], partition: int, join: JoinConfig = JOIN
+) -> Outcome:
     """One pass over all records, with every mark where it says."""
     records = [
         MemoryRecord(offset=i, value=value, key=key, partition=partition, timestamp=appended_ms(i))
@@ -149,7 +153,7 @@ def undisturbed(pairs: Sequence[Pair], marks: Sequence[ClockMark | None], partit
     rejected = {one.offset: one.reason.value for one in decoded.rejected}
     rejected |= dict.fromkeys(future, "future_time")
     events = decoded.events.take(np.flatnonzero(~np.isin(decoded.events.offset, list(future))))
-    core = PartitionCore(SCHEMA, SESSIONS, BATCHES, partition, JOIN)
+    core = PartitionCore(SCHEMA, SESSIONS, BATCHES, partition, join)
     effects: list[Effect] = []
     for mark in acting:
         if mark.kind is not MarkKind.FUTURE:

@@ -17,6 +17,7 @@ from infra.clock import Clock
 from tests.fault.audit_points import INSTANT, Hit, Point, deaths, die, move
 from tests.fault.audit_record import Record
 from tests.fault.audit_round import Verdict, audit_round
+from tests.fault.audit_world import CORRECTING, JOIN
 from tests.fault.crash_sites import SITES
 
 pytestmark = [pytest.mark.fault, pytest.mark.integration]
@@ -42,6 +43,25 @@ def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_noth
         account = attack.account
         names = ("impressions", "labelled", "outcomes", "tombstones", "duplicates", "late", "dead_lettered", "joined")
         assert all(getattr(account, name) for name in names), "the stream must have everything in it"
+
+
+@pytest.mark.timeout(900)
+def test_corrections_survive_a_worker_that_dies_and_come_once(kafka: str, tmp_path: Path) -> None:
+    points = [
+        Point(what="batch sent", nth=2),
+        Point(what="committed", nth=3),
+        Point(what="cut sent", nth=2),
+        Point(what=INSTANT, wait_ms=50),
+    ]
+    with audit_round(
+        kafka, "audit-corrections", tmp_path, seed=4, portions=len(points), fresh_ms=100, join=CORRECTING
+    ) as attack:
+        hits = die(attack, points)
+        attack.start("w0")
+        attack.finish()
+        assert attack.verdict().exact, attack.logs()
+        assert [hit.point for hit in hits if hit.counts] == points, hits
+        assert attack.account.corrected > 100, "outcomes must come after their samples have left"
 
 
 @pytest.mark.timeout(900)
@@ -101,9 +121,8 @@ def one_round(kafka: str, directory: Path, seed: int, number: int) -> dict[str, 
     moving, workers = number % 3 == 2, int(draw.integers(1, 4))
     hits: list[Hit]
     name, events_seed = f"audit-{seed}-{number}", int(draw.integers(1 << 20))
-    with audit_round(
-        kafka, name, directory, seed=events_seed, portions=5, fresh_ms=int(draw.choice([0, 100]))
-    ) as attack:
+    fresh_ms, join = int(draw.choice([0, 100])), CORRECTING if draw.random() < 0.5 else JOIN
+    with audit_round(kafka, name, directory, seed=events_seed, portions=5, fresh_ms=fresh_ms, join=join) as attack:
         if moving:
             hits = move(attack, [str(what) for what in draw.permutation(["join", "leave", "freeze", "death"])])
         else:
@@ -118,6 +137,7 @@ def one_round(kafka: str, directory: Path, seed: int, number: int) -> dict[str, 
         return {
             "round": number,
             "kind": "moves" if moving else f"deaths, {workers} workers",
+            "policy": join.policy,
             "points": [hit.told() for hit in hits],
             "events": attack.account.events,
             "samples": attack.account.emitted,

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewPartitions
 from infra.clock import Deadline
 from infra.services.stack import Stack
 from tests.deleted_topics import delete_topics
-from tests.fault.audit_round import PARTITIONS, Round, audit_round
+from tests.fault.audit_round import EVENTS, PARTITIONS, Round, audit_round
 from tests.fault.audit_worker import Worker
 
 pytestmark = [pytest.mark.fault, pytest.mark.integration, pytest.mark.timeout(400)]
@@ -115,6 +115,30 @@ def test_offsets_that_the_group_has_forgotten_do_not_matter(kafka: str, tmp_path
         attack.start("w0", static=False)
         attack.finish()
         assert attack.verdict().exact, attack.logs()
+
+
+def stored(attack: Round) -> int:
+    """Sum of the offsets that the group has for the interactions."""
+    (told,) = attack.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(attack.config.app)]).values()
+    return sum(max(0, place.offset) for place in told.result(30).topic_partitions or ())
+
+
+def test_a_coordinator_that_can_store_no_offsets_does_not_harm_the_stream(kafka: str, tmp_path: Path) -> None:
+    with audit_round(kafka, "outside-commits", tmp_path, seed=36, portions=2) as attack:
+        attack.produce()
+        attack.start("w0", static=False)
+        wait_for_log(attack, "partitions assigned")
+        assert attack.wait_until_moving()
+        # Nothing is so small that the coordinator could write it down.
+        set_topic(attack, "__consumer_offsets", "max.message.bytes", "10")
+        try:
+            attack.produce()
+            wait_for_log(attack, "offsets were not committed; the next commit will")
+            attack.finish()
+        finally:
+            set_topic(attack, "__consumer_offsets", "max.message.bytes", "1048588")
+        assert attack.verdict().exact, attack.logs()
+        assert stored(attack) < PARTITIONS * EVENTS, "the group cannot know"
 
 
 def delete_unread(attack: Round) -> str:
