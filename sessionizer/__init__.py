@@ -20,6 +20,7 @@ waiting        closed sessions that wait for their labels
 sessions       the compiled rules of sessions
 windower       sessions of one partition
 sampling       which negative samples are trained
+shedding       which sessions are left out while the trainer is too far behind
 leaving        what leaves in one call, as samples in packing order
 packer         closed sessions to mini-batches
 core           events and marks in, effects out
@@ -30,7 +31,8 @@ backlog        decoded polls of an input that wait
 progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired
 ahead          bytes of mini-batches that wait for the trainer
-gate           output waits while they are too many
+shed_steps     how large a share of the sessions is left out while they are too many
+gate           output waits, or sessions are shed, while they are too many
 handler        the protocol between the seam to Faust and who gets the records
 outlet         the protocols between a partition and Kafka
 reporting      a partition's metrics

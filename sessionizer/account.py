@@ -1,8 +1,9 @@
 """Account: what became of every event of a partition, checked all the time.
 
 events = impressions + labelled + outcomes + tombstones + duplicates + late + dead_lettered, and
-impressions + labelled = emitted + sampled_out + erased + held. Corrections are counted apart. What happens to emitted
-samples is the trainer's account. Every outcome that has acted is one of joined, settled, missed and orphans (`join`).
+impressions + labelled = emitted + sampled_out + shed + erased + held. Corrections are counted apart. What happens to
+emitted samples is the trainer's account. Every outcome that has acted is one of joined, settled, missed and orphans
+(`join`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Account(msgspec.Struct, kw_only=True):
     """Samples in emitted mini-batches."""
     sampled_out: int = 0
     """Samples without a positive label that were left out on purpose (`join.negative_rate`)."""
+    shed: int = 0
+    """Samples that were left out because the trainer was too far behind (`worker.when_ahead`)."""
     corrected: int = 0
     """Corrections in emitted mini-batches: copies of samples that are counted once, where they left before."""
     forgotten: int = 0
@@ -61,7 +64,7 @@ class Account(msgspec.Struct, kw_only=True):
         )
         if self.events != accounted:
             raise InvariantError(f"{self.events} events were read but {accounted} are accounted for: {self}")
-        left = self.emitted + self.sampled_out + self.erased
+        left = self.emitted + self.sampled_out + self.shed + self.erased
         if self.impressions + self.labelled != left + held:
             raise InvariantError(f"{self.impressions + self.labelled} samples != {left} + {held} held: {self}")
 

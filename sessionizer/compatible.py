@@ -17,9 +17,11 @@ from streams.events.schema import EventSchema
 
 ALGORITHM: Final = 5
 """Raised whenever the same events would give other batches."""
-VERSION: Final = 7
-VERSION_OF_TWO: Final = 8
+VERSION: Final = 9
+VERSION_OF_TWO: Final = 10
 """Of a partition with outcomes in a topic of their own."""
+_OLDEST: Final = 7
+"""7 and 8 are the same of before anything could be shed."""
 
 
 def fingerprint(
@@ -33,9 +35,9 @@ def fingerprint(
 
 def check(header: Mapping[str, Any], own: int, *, external: bool) -> None:
     """Raise ConfigError where a core of the fingerprint `own` cannot go on from a cut; `external`: its profiles are."""
-    if header["version"] not in {VERSION, VERSION_OF_TWO}:
+    if not _OLDEST <= header["version"] <= VERSION_OF_TWO:
         raise ConfigError(
-            f"the cut has version {header['version']}, this recd reads {VERSION} and {VERSION_OF_TWO}; "
+            f"the cut has version {header['version']}, this recd reads {_OLDEST} to {VERSION_OF_TWO}; "
             "start the version that wrote it, or choose another worker.app and mini-batch topic"
         )
     if header["profiles"] != "cuts" and not external:

@@ -30,7 +30,8 @@ from sessionizer.join import Joins
 from sessionizer.leaving import samples_of
 from sessionizer.packer import Clustered, Packer
 from sessionizer.rows import Rows
-from sessionizer.sampling import is_kept
+from sessionizer.sampling import sampled
+from sessionizer.shedding import without_shed
 from sessionizer.windower import Windower
 from state.profiles import decode, encode, histories_fingerprint
 from state.store import Missing
@@ -63,6 +64,8 @@ class PartitionCore:
         self.account = Account()
         self.position = Position()
         self.epoch = 0
+        self.shed_share = 0
+        """Of the sessions that leave, in parts of `WHOLE`."""
         self.fingerprint = fingerprint(schema, sessions, batches, joins, with_outcomes=with_outcomes)
         self._schema = schema
         self._lore = histories_fingerprint(schema.histories)
@@ -180,6 +183,9 @@ class PartitionCore:
                 effects = self._emit(self._send_ripe() + self._packer.flush())
                 self._balance()
                 return effects
+            case MarkKind.SHED:
+                self.shed_share = mark.shed_share
+                return []
             case MarkKind.FUTURE:
                 return []  # The shell rejects the record itself; `feed` counts it.
 
@@ -208,23 +214,18 @@ class PartitionCore:
         rows, corrections = self._rows, self._memory.take_corrections(self._rows.sessions)
         batches: list[MiniBatch] = []
         leaving = self._windower.rows_of(closings, rows)
-        if len(closings) or len(corrections):
+        kept, shown, corrections = without_shed(closings, leaving, corrections, rows, self.shed_share)
+        if len(kept) or len(corrections):
             labels = self._schema.labels
-            samples = samples_of(closings, leaving, corrections, rows, self._histories, self._memory, labels)
-            batches = self._packer.add(self._sample(samples))
+            samples = samples_of(kept, shown, corrections, rows, self._histories, self._memory, labels)
+            trained = sampled(self._sampling, samples)
+            batches = self._packer.add(trained)
+            self.account.sampled_out += len(samples) - len(trained)
         rows.free(self._windower.release(closings, leaving, rows))
-        self.account.sessions += len(closings)
-        self.account.sessions_cut += int(np.count_nonzero(closings["cut"]))
+        self.account.shed += len(leaving) - len(shown)
+        self.account.sessions += len(kept)
+        self.account.sessions_cut += int(np.count_nonzero(kept["cut"]))
         return batches
-
-    def _sample(self, samples: Clustered) -> Clustered:
-        """Without the negative samples that are not to be trained."""
-        if self._sampling.negative_rate == 1.0:
-            return samples
-        events = samples.events
-        kept = is_kept(self._sampling, events.labels, events.event_id, samples.session_id)
-        self.account.sampled_out += int(np.count_nonzero(~kept))
-        return samples if kept.all() else samples.take(np.flatnonzero(kept))
 
     def _emit(self, batches: list[MiniBatch]) -> list[Effect]:
         corrected = sum(int(np.count_nonzero(batch.stages == Stage.CORRECTION)) for batch in batches)
@@ -346,6 +347,7 @@ class PartitionCore:
             "held": len(self._rows) + len(self._packer),
             "histories": self._histories.fingerprint,
             "profiles": self._profiles.store,
+            "shed_share": self.shed_share,
         }
         arrays = self._intake.arrays() | cut.prefixed("rows", self._rows.arrays())
         windower, histories = self._windower.arrays(), self._histories.arrays()
@@ -381,7 +383,7 @@ class PartitionCore:
         check(header, core.fingerprint, external=core._profiles.external)
         core.position, core.epoch = Position(header["next_offset"], header.get("next_outcome", 0)), header["epoch"]
         core.account = msgspec.convert(header["account"], Account)
-        core._packer.next_sequence = header["next_sequence"]
+        core._packer.next_sequence, core.shed_share = header["next_sequence"], header.get("shed_share", 0)
         core._intake.restore(arrays)
         if header["histories"] == core._histories.fingerprint:
             core._windower.restore(cut.under("windower", arrays))

@@ -34,6 +34,8 @@ from streams.events.schema import Label
 NONE: Final = -1
 REMEMBERED: Final = -3
 """`slot` of a row that has left and may be corrected."""
+FORSAKEN: Final = -4
+"""`slot` of one that is remembered but was not emitted: nothing corrects it. Only these two are <= `REMEMBERED`."""
 _SUM, _LATEST = int(Combine.SUM), int(Combine.LATEST)
 _SMALLEST: Final = 64
 _NEVER_MS: Final = MAX_MS + MAX_MS // 2
@@ -164,6 +166,10 @@ class Corrections:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def take(self, which: npt.NDArray[np.bool_]) -> Corrections:
+        """The chosen ones, in order."""
+        return Corrections(self.ready_ms[which], self.rows[which], self.turned[which], self.session_id[which])
 
 
 class Memory:

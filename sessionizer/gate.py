@@ -1,7 +1,8 @@
 """The gate of a partition's output: shut while the trainer is too far behind.
 
 Owns how often the trainer's place is looked up, what is said and reported about it, and how long the gate was shut.
-The arithmetic is `ahead`'s. Never holds up anything itself: the partition asks whether it is shut.
+The arithmetic is `ahead`'s, and that of the share to be shed is `shed_steps`'. Never holds up or sheds anything
+itself: the partition asks.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import Final, Protocol
 
 from sessionizer.ahead import Ahead, Size
 from sessionizer.reporting import PartitionReport
+from sessionizer.shed_steps import ShedSteps
+from streams.clock_mark import WHOLE
 
 LOOK_EVERY_MS: Final = 1_000
 """Wall-clock milliseconds between two looks at the trainer's place."""
+SHUT_AT: Final = 2
+"""Where sessions are shed at `max_bytes`, output waits at so many times that: shedding may not be enough."""
 _SAY_EVERY_MS: Final = 60_000
 
 
@@ -44,11 +49,13 @@ class GatePlace:
     group: str
     """The trainer's."""
     max_bytes: int
+    shed_step_ms: int | None
+    """Between two changes of the share that is shed at `max_bytes`; None: output waits there, and nothing is shed."""
     log: Callable[[str, Mapping[str, object]], None]
 
 
 class Gate:
-    """Open until `max_bytes` of mini-batches wait for the trainer."""
+    """Open until `max_bytes` of mini-batches wait for the trainer, or `SHUT_AT` times that where sessions are shed."""
 
     def __init__(self, place: GatePlace, follower: Follower, report: PartitionReport, now_ms: int) -> None:
         """Counts what waits already. Only after the outlet is open: then no older writer can add to it."""
@@ -62,7 +69,9 @@ class Gate:
                 "the trainer has committed nothing yet: all mini-batches count as ahead of it",
                 what_to_do=f"start `recd trainer`; its source.group must be {place.group} for both",
             )
-        self._ahead = Ahead(place.max_bytes, max(first, committed or 0), end)
+        self._steps = None if place.shed_step_ms is None else ShedSteps(place.max_bytes, place.shed_step_ms)
+        self._shut_bytes = place.max_bytes if self._steps is None else SHUT_AT * place.max_bytes
+        self._ahead = Ahead(self._shut_bytes, max(first, committed or 0), end)
         self._count()
         self._looked_ms = self._seen_ms = now_ms
         self._may_say_ms = now_ms
@@ -72,6 +81,20 @@ class Gate:
     def is_shut(self) -> bool:
         """Whether nothing more may be emitted now."""
         return self._ahead.is_full
+
+    def share(self, now_share: int, now_ms: int) -> int:
+        """The share of sessions that should be shed from now on, in parts of `WHOLE`, where `now_share` is."""
+        share = 0 if self._steps is None else self._steps.share(now_share, self._ahead.num_bytes, now_ms)
+        if share and share != now_share:
+            self._say(
+                "sessions are shed, since the trainer is behind",
+                share=share / WHOLE,
+                what_to_do="see whether `recd trainer` runs and saves checkpoints; if it does and this stays, give it "
+                'a faster machine, or set worker.when_ahead = "block" to lose nothing',
+            )
+        elif share != now_share:
+            self._say("nothing is shed any more")
+        return share
 
     def sent(self, num_bytes: int) -> None:
         """A mini-batch was emitted."""
@@ -102,7 +125,7 @@ class Gate:
     def _count(self) -> None:
         if (places := self._ahead.uncounted) is not None:
             start, end = places
-            self._ahead.count(*self._follower.sizes(start, end, self._place.max_bytes - self._ahead.num_bytes))
+            self._ahead.count(*self._follower.sizes(start, end, self._shut_bytes - self._ahead.num_bytes))
 
     def _tell(self, now_ms: int) -> None:
         """Say when output begins to wait and when it goes on; at most once a minute, since it may be both often."""

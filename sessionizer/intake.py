@@ -61,7 +61,7 @@ class Intake:
     def forget(self, rows: I32) -> int:
         """Free rows; returns how many of them were samples that have not left."""
         keys = self._rows.keys[rows]
-        samples = (keys["kind"] != EventKind.OUTCOME) & (keys["slot"] != REMEMBERED)
+        samples = (keys["kind"] != EventKind.OUTCOME) & (keys["slot"] > REMEMBERED)
         self._rows.free(rows)
         return int(np.count_nonzero(samples))
 

@@ -9,7 +9,8 @@ reading stops until every input is there.
 
 Rules
     Marks of one position take effect in the order of the clock topic.
-    An idle mark behind an end mark of the same position is void: its silence belonged to the epoch that ended.
+    An idle mark behind an end mark of the same position is void: its silence belonged to the epoch that ended. A shed
+    mark is not: the trainer may be as far behind in the next one.
     A *request* is an end mark from outside (`replaces` is None). One whose position has been passed by an input when
     it is read is overdue: it is settled by a mark of our own, which names it in `replaces` and makes it void. So is one
     that would have to act both before and after another one, or does not say where the outcomes end.
@@ -25,7 +26,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessionizer.progress import Progress
+from msgspec import UNSET
+
+from sessionizer.outlet import CutPlace
+from sessionizer.progress import CutRef, Progress, checksum
 from streams.clock_mark import ClockMark, MarkKind
 from streams.inputs import Input, Position
 
@@ -50,7 +54,8 @@ class Marks:
         """Where the last end mark took effect, or as far behind as nothing has come since."""
         self.next_clock_offset = cut.clock_offset if cut else 0
         """Offset in the clock topic after the last mark that was added."""
-        self._two = two
+        self.two = two
+        """Whether there are two inputs."""
         self._applied = list(cut.applied) if cut else []
         self._known = progress
         self._waiting: list[PlacedMark] = []
@@ -85,7 +90,7 @@ class Marks:
             self._applied.append(placed.clock_offset)
             if placed.mark.kind is MarkKind.END:
                 self.ended_at = self.position
-            elif self.ended_at == self.position:
+            elif self.ended_at == self.position and placed.mark.kind is not MarkKind.SHED:
                 continue
             return placed.mark
         return None
@@ -170,7 +175,7 @@ class Marks:
             after or self.position,
             kind,
             partition=self.partition,
-            two=self._two,
+            two=self.two,
             about=about,
             value_ms=value_ms,
             replaces=replaces,
@@ -196,7 +201,7 @@ class Marks:
         if not _is_request(mark) or placed.clock_offset < self._known.clock_offset:
             return False
         passed = not mark.after.reaches(self.position.joined(self._known.position))
-        return passed or (self._two and mark.version < 2)
+        return passed or (self.two and mark.version < 2)
 
     def _void(self, clock_offset: int) -> None:
         self._waiting = [placed for placed in self._waiting if placed.clock_offset != clock_offset]
@@ -211,6 +216,25 @@ def _is_request(mark: ClockMark) -> bool:
 def _cross(one: Position, other: Position) -> bool:
     """Whether neither can come before the other."""
     return not (one.reaches(other) or other.reaches(one))
+
+
+def cut_ref(marks: Marks, data: bytes, number: int, place: CutPlace, profiles_offset: int) -> CutRef:
+    """What the progress says of the cut that was taken here, as `data`, and put at a place."""
+    position, ended = marks.position, marks.ended_at
+    return CutRef(
+        number=number,
+        first_offset=place.first_offset,
+        chunks=place.chunks,
+        size_bytes=len(data),
+        crc32c=checksum(data),
+        next_offset=position.interactions,
+        clock_offset=marks.oldest_clock_offset,
+        applied=marks.applied,
+        ended_at=ended.interactions if ended else -1,
+        next_outcome=position.outcomes if marks.two else UNSET,
+        ended_outcome=ended.outcomes if ended and marks.two else UNSET,
+        profiles_offset=profiles_offset,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +269,11 @@ def idle_mark(
 def fresh_mark(marks: Marks) -> ClockMark:
     """The mark by which what may leave does leave."""
     return marks.new(MarkKind.FRESH)
+
+
+def shed_mark(marks: Marks, share: int) -> ClockMark:
+    """The mark from which on a share of the sessions, in parts of `WHOLE`, is shed."""
+    return ClockMark.at(marks.position, MarkKind.SHED, partition=marks.partition, two=marks.two, share=share)
 
 
 def future_marks(marks: Marks, source: Input, verdicts: list[tuple[int, int]]) -> list[ClockMark]:

@@ -24,8 +24,8 @@ from msgspec import UNSET
 from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
 from sessionizer.makers import Makers
-from sessionizer.marks import Marks, fresh_mark, future_marks, idle_mark
-from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress, checksum
+from sessionizer.marks import Marks, cut_ref, fresh_mark, future_marks, idle_mark, shed_mark
+from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress
 from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
@@ -134,6 +134,7 @@ class Partition:
             self._commit()
         if self._is_blocked:
             return
+        self._keep_up(now_ms)
         if self._fresh_ms:
             self._keep_fresh(now_ms)
         for source in caught_up:
@@ -321,24 +322,10 @@ class Partition:
             self._changed = self.core.changed_profiles()
             profiles_offset = self._outlet.send_profiles(self._changed) or profiles_offset
         data = self.core.cut()
-        ended = self._marks.ended_at
         place = self._outlet.send_cut(data, number, old.chunks if old else 0)
         self._cut_ms = self._now_ms()
         self._cut_took_ms = self._cut_ms - begun_ms
-        return CutRef(
-            number=number,
-            first_offset=place.first_offset,
-            chunks=place.chunks,
-            size_bytes=len(data),
-            crc32c=checksum(data),
-            next_offset=self.core.position.interactions,
-            clock_offset=self._marks.oldest_clock_offset,
-            applied=self._marks.applied,
-            ended_at=ended.interactions if ended else -1,
-            next_outcome=self.core.position.outcomes if len(self.inputs) > 1 else UNSET,
-            ended_outcome=ended.outcomes if ended and len(self.inputs) > 1 else UNSET,
-            profiles_offset=profiles_offset,
-        )
+        return cut_ref(self._marks, data, number, place, profiles_offset)
 
     def _keep_awake(self, backlog: Backlog, now_ms: int) -> None:
         """Write a mark for an input that has been silent for so long that others wait for it."""
@@ -362,6 +349,13 @@ class Partition:
         )
         if mark is not None:
             self._decide([mark])
+            self._apply_due()
+
+    def _keep_up(self, now_ms: int) -> None:
+        """Write a mark where another share of the sessions is to be shed; none is where output minds no trainer."""
+        share = 0 if self._gate is None else self._gate.share(self.core.shed_share, now_ms)
+        if share != self.core.shed_share:
+            self._decide([shed_mark(self._marks, share)])
             self._apply_due()
 
     def _keep_fresh(self, now_ms: int) -> None:

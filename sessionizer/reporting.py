@@ -14,6 +14,7 @@ from sessionizer.account import Account
 from sessionizer.core import PartitionCore
 from sessionizer.effects import ReportLate
 from sessionizer.join import DELAY_BUCKETS
+from streams.clock_mark import WHOLE
 from streams.events.record import Rejected
 from streams.inputs import Input
 from streams.metrics import Name, Reporter
@@ -54,7 +55,7 @@ class PartitionReport:
             amount = getattr(account, name) - getattr(self._account, name)
             if amount > 0:
                 self._reporter.count("recd_outcomes_total", amount, partition=self._label, fate=fate)
-        for reason in ("sampled_out", "erased"):
+        for reason in ("sampled_out", "shed", "erased"):
             amount = getattr(account, reason) - getattr(self._account, reason)
             if amount > 0:
                 self._reporter.count("recd_samples_left_out_total", amount, partition=self._label, reason=reason)
@@ -99,6 +100,7 @@ class PartitionReport:
         self._reporter.gauge("recd_users_in_memory", core.num_users, partition=self._label)
         self._reporter.gauge("recd_held_samples", core.held, partition=self._label)
         self._reporter.gauge("recd_remembered_samples", core.num_remembered, partition=self._label)
+        self._reporter.gauge("recd_shed_share", core.shed_share / WHOLE, partition=self._label)
         self._reporter.gauge("recd_watermark_ms", core.watermark_ms, partition=self._label)
         if core.has_outcomes:
             behind_ms = core.watermark_of(Input.INTERACTIONS) - core.watermark_of(Input.OUTCOMES)

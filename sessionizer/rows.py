@@ -34,7 +34,7 @@ ROW_KEYS: Final = np.dtype(
         ("impression", "u8"),  # what an outcome is joined by
         ("ripe_ms", "i8"),  # event time from which on nothing changes its labels
         ("next", "i4"),  # the next row of its session
-        ("slot", "i4"),  # place of its session among those that wait; OPEN or LEFT
+        ("slot", "i4"),  # place of its session among those that wait; OPEN, LEFT, REMEMBERED or FORSAKEN
         ("kind", "i4"),
         ("later", "i4"),  # the next row of its user that has left and may be corrected
     ]
@@ -160,7 +160,7 @@ class Rows:
     @property
     def smallest_offset(self) -> int | None:
         """Smallest offset of a held event; a sample that has left and may be corrected is not held."""
-        held = self.keys["offset"][self._used & (self.keys["slot"] != REMEMBERED)]
+        held = self.keys["offset"][self._used & (self.keys["slot"] > REMEMBERED)]
         return int(held.min()) if len(held) else None
 
     def _grow(self, by: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer.config import JoinConfig
+from sessionizer.packer import Clustered
 from streams.events.ids import mixed
 
 _SALT: Final = np.uint64(0x5A3D_91F0_7C2B_E846)
@@ -32,3 +33,12 @@ def is_kept(
     place = (mixed(identity ^ _SALT) >> np.uint64(11)).astype(np.float64) / 2**53
     kept: npt.NDArray[np.bool_] = np.any(labels_BT > 0.5, axis=1) | (place < config.negative_rate)
     return kept
+
+
+def sampled(config: JoinConfig, samples: Clustered) -> Clustered:
+    """Without the negative samples that are not to be trained."""
+    if config.negative_rate == 1.0:
+        return samples
+    events = samples.events
+    kept = is_kept(config, events.labels, events.event_id, samples.session_id)
+    return samples if kept.all() else samples.take(np.flatnonzero(kept))

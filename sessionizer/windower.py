@@ -154,7 +154,7 @@ class Windower:
             return leaving
         # A row may have left and been forgotten in one call.
         done = np.unique(np.concatenate([leaving, forgotten]))
-        return np.asarray(done[rows.keys["slot"][done] != REMEMBERED])
+        return np.asarray(done[rows.keys["slot"][done] > REMEMBERED])
 
     def erase(self, users: I64, marked: npt.NDArray[np.bool_]) -> None:
         """Forget all that is known of these users; `marked` tells which rows are theirs."""

@@ -80,8 +80,15 @@ class Job:
         )
 
     def _gate(self, partition: int, report: PartitionReport) -> Gate:
-        topic, group, most = self.topics.minibatches, self.trainer_group, self.worker.max_ahead_bytes
-        place = GatePlace(partition=partition, topic=topic, group=group, max_bytes=most, log=self.log)
+        topic, group, worker = self.topics.minibatches, self.trainer_group, self.worker
+        place = GatePlace(
+            partition=partition,
+            topic=topic,
+            group=group,
+            max_bytes=worker.max_ahead_bytes,
+            shed_step_ms=worker.shed_step_ms if worker.when_ahead == "shed" else None,
+            log=self.log,
+        )
         return Gate(place, TrainerPlace(self.kafka, topic, partition, group), report, self.now_ms())
 
     def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:

@@ -1,16 +1,18 @@
 """Configuration of the sessionizer's process: how often it commits, how much it buffers, how it shares the work.
 
 Times are wall-clock milliseconds. None of them changes what is in a mini-batch, only when it becomes visible;
-`idle_ms` acts through clock marks.
+`idle_ms` and `when_ahead` act through clock marks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from streams.errors import ConfigError
 from streams.strict import STRICT
+
+WhenAhead = Literal["block", "shed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,13 @@ class WorkerConfig:
     """Output of a partition waits while this many bytes of its mini-batches are in no checkpoint of the trainer yet;
     0 turns it off. Must hold more than the trainer trains between two checkpoints, or it waits for their clock. Goes by
     the offsets of `source.group`, once a second; one poll's mini-batches may exceed it."""
+    when_ahead: WhenAhead = "block"
+    """What happens at `max_ahead_bytes`. block: output waits, and nothing is lost. shed: whole sessions are left
+    out and counted: an eighth of them, and another eighth every `shed_step_ms` for as long as so much waits; an
+    eighth less each time once it is below half. Output then waits at twice as many bytes. Meant for live streams:
+    a worker that reads a backlog is always ahead. Decided by clock marks: a replay sheds the same sessions."""
+    shed_step_ms: int = 10_000
+    """With when_ahead = "shed": the time between two changes of the share that is shed."""
     cut_chunk_bytes: int = 900_000
     """Cuts are written in records of this size; it must fit the broker's largest message."""
     session_timeout_ms: int = 10_000
@@ -65,6 +74,10 @@ class WorkerConfig:
             least = 0 if one.name == "max_ahead_bytes" else 1
             if isinstance(value, int) and value < least:
                 raise ConfigError(f"worker.{one.name} must be at least {least}")
+        if self.when_ahead == "shed" and not self.max_ahead_bytes:
+            raise ConfigError(
+                'worker.when_ahead = "shed" does nothing without worker.max_ahead_bytes; say how much may wait'
+            )
         if self.max_poll_records > self.max_queue_records:
             raise ConfigError("worker.max_poll_records exceeds worker.max_queue_records; raise the latter")
 

@@ -7,11 +7,15 @@ acknowledged before the core sees it. Recovery and replay read marks and never d
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from streams.inputs import Input, Position
+
+WHOLE: Final = 1 << 16
+"""The share of a shed mark is in parts of this many."""
 
 
 class MarkKind(StrEnum):
@@ -25,6 +29,8 @@ class MarkKind(StrEnum):
     """Samples have waited for company long enough: what may leave goes into a batch that is not full."""
     END = "end"
     """The producer declared the end of the stream: close every session, flush the packer, start a new epoch."""
+    SHED = "shed"
+    """The trainer is too far behind: from here on `share` of the sessions leave without being emitted; 0 ends it."""
 
 
 class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +50,13 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
     """The same for the outcomes: a mark takes effect when both inputs are there. Unset where they have no topic."""
     about: int | UnsetType = UNSET
     """Which `Input` an idle or a future mark is about; unset: the interactions."""
+    share: int | UnsetType = UNSET
+    """Of a shed mark, in parts of `WHOLE`: 0 to `WHOLE`."""
+
+    def __post_init__(self) -> None:
+        """A shed mark that does not say how much, or too much, is none: also where it is decoded."""
+        if self.kind is MarkKind.SHED and (self.share is UNSET or not 0 <= self.share <= WHOLE):
+            raise ValueError(f"a shed mark needs a share in 0..{WHOLE}")
 
     @staticmethod
     def at(
@@ -55,6 +68,7 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
         about: Input = Input.INTERACTIONS,
         value_ms: int = 0,
         replaces: int | None = None,
+        share: int | UnsetType = UNSET,
     ) -> ClockMark:
         """A mark that takes effect at a position; of `two` inputs, or of the interactions alone."""
         own = {"after_outcomes": position.outcomes, "version": 2} if two else {}
@@ -66,6 +80,7 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
             kind=kind,
             value_ms=value_ms,
             replaces=replaces,
+            share=share,
             **own,
         )
 
@@ -78,6 +93,11 @@ class ClockMark(msgspec.Struct, frozen=True, kw_only=True):
     def input(self) -> Input:
         """Which input the mark is about."""
         return Input.INTERACTIONS if self.about is UNSET else Input(self.about)
+
+    @property
+    def shed_share(self) -> int:
+        """Share of the sessions to be shed from here on, in parts of `WHOLE`; 0 for any other kind of mark."""
+        return 0 if self.share is UNSET else self.share
 
     def encode(self) -> bytes:
         """As one line of JSON."""

@@ -44,6 +44,7 @@ Name = Literal[
     "recd_held_events",
     "recd_ahead_bytes",
     "recd_blocked_ms_total",
+    "recd_shed_share",
     "recd_trained_samples_total",
     "recd_trained_corrections_total",
     "recd_steps_total",
@@ -91,7 +92,8 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_samples_left_out_total": Metric(
         "counter",
         "samples",
-        "Samples that are not emitted on purpose: sampled_out (negative_rate) or erased (by a tombstone)",
+        "Samples that are not emitted on purpose: sampled_out (negative_rate), shed (worker.when_ahead) or erased "
+        "(by a tombstone)",
         ("partition", "reason"),
     ),
     "recd_waiting_sessions": Metric(
@@ -144,11 +146,17 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_ahead_bytes": Metric(
         "gauge",
         "bytes",
-        "Mini-batches that no checkpoint of the trainer has yet, counted no further than worker.max_ahead_bytes",
+        "Mini-batches that no checkpoint of the trainer has yet, counted no further than to where output waits",
         ("partition",),
     ),
     "recd_blocked_ms_total": Metric(
         "counter", "ms", "Time that output has waited for the trainer (worker.max_ahead_bytes)", ("partition",)
+    ),
+    "recd_shed_share": Metric(
+        "gauge",
+        "ratio",
+        "Share of the sessions that leave without being emitted, since the trainer is behind (worker.when_ahead)",
+        ("partition",),
     ),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),
     "recd_trained_corrections_total": Metric(

@@ -129,5 +129,7 @@ def _conclude(summary: Summary, reason: str, wall_ms: int, dead_letters: str, *,
             f"{account['late']} late, {account['duplicates']} duplicates, {account['dead_lettered']} dead-lettered, "
             f"{summary.held} held\n"
         )
+        if account["shed"]:
+            sys.stdout.write(f"{account['shed']} samples were shed, since the trainer was behind (worker.when_ahead)\n")
         if account["dead_lettered"]:
             sys.stdout.write(f"what is wrong with each: recd inspect dead-letters (topic {dead_letters})\n")

@@ -58,9 +58,9 @@ def account_checks(counts: Counts, measured: Measured) -> list[Check]:
             "events read = samples + outcomes + tombstones + duplicates + late + dead letters", account.events, settled
         ),
         _equal(
-            "samples = emitted + sampled out + erased + held",
+            "samples = emitted + sampled out + shed + erased + held",
             samples,
-            account.emitted + account.sampled_out + account.erased + counts.held,
+            account.emitted + account.sampled_out + account.shed + account.erased + counts.held,
         ),
         _equal("samples emitted = trained + skipped", account.emitted, counts.trained + counts.skipped),
         _equal("mini-batches emitted = mini-batches trained", account.batches, counts.trained_batches),

@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from infra.clock import Clock, Deadline
 from streams import wire
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
@@ -108,6 +110,64 @@ def test_two_topics_give_the_batches_of_one_though_the_worker_is_killed(kafka: s
     assert account["joined"] + account["missed"] == account["outcomes"] == len(outcomes)
     lags = recd("lag", "-c", str(two))
     assert lags["sessionizer"]["fetch_events"] == 0
+
+
+def members(admin: AdminClient, group: str) -> list[int]:
+    """How many partitions each worker has, of both topics together; nothing while they are being given out."""
+    try:
+        told = admin.describe_consumer_groups([group], request_timeout=60)[group].result()
+    except KafkaException:
+        return []  # There is no such group yet.
+    if told.state is not ConsumerGroupState.STABLE:
+        return []
+    return [len(one.assignment.topic_partitions) if one.assignment else 0 for one in told.members]
+
+
+def wait_for_members(kafka: str, group: str, wanted: list[int]) -> None:
+    """Until the partitions are given out like this."""
+    clock, admin = Clock(), client.admin(KafkaConfig(bootstrap=kafka))
+    deadline = Deadline.after(clock, 120_000)
+    while (found := members(admin, group)) != wanted:
+        assert not deadline.passed, found
+        clock.sleep(100)
+
+
+def test_two_workers_on_two_topics_hand_over_and_give_the_batches_of_one_topic(kafka: str, tmp_path: Path) -> None:
+    one, two = configs(kafka, tmp_path)
+    one.write_text(one.read_text().replace('"both', '"shared-both'))
+    two.write_text(two.read_text().replace('"views', '"shared').replace('"clicks"', '"shared-clicks"'))
+    events, truth = log(4_000, seed=14)
+    recd("ingest", write(tmp_path / "all.jsonl", events), "--end", "-c", str(one))
+    assert recd("sessionizer", "--exit-at-end", "-c", str(one))["account"]["emitted"] == len(truth)
+    expected = batches_of(kafka, "shared-both-batches")
+
+    views = [event for event in events if event["type"] == "view"]
+    outcomes = [event for event in events if event["type"] != "view"]
+    recd("ingest", write(tmp_path / "outcomes.jsonl", outcomes), "--outcomes", "-c", str(two))
+    command = [sys.executable, "-m", "infra.cli"]
+    slowly = ["ingest", write(tmp_path / "views.jsonl", views), "--end", "--rate", "80", "-c", str(two), "--json"]
+    work = [*command, "sessionizer", "-c", str(two)]
+    with subprocess.Popen([*command, *slowly], stdout=subprocess.DEVNULL) as ingest:
+        first = subprocess.Popen(work, stderr=subprocess.DEVNULL)
+        second = None
+        try:
+            wait_for_members(kafka, "shared-app", [4])
+            second = subprocess.Popen([*work, "--exit-at-end"], stderr=subprocess.DEVNULL)
+            wait_for_members(kafka, "shared-app", [2, 2])
+            batches_of(kafka, "shared-batches", least=8)
+            assert ingest.poll() is None, "partitions must move with work in flight"
+            first.terminate()
+            assert first.wait(60) == 0
+            assert ingest.wait(120) == 0
+            assert second.wait(120) == 0
+        finally:
+            for worker in (first, second):
+                if worker is not None:
+                    worker.kill()
+                    worker.wait()
+    for mine, theirs in zip(batches_of(kafka, "shared-batches"), expected, strict=True):
+        assert [batch.sequence for batch in mine] == list(range(len(mine)))
+        assert [batch.content_hash for batch in mine] == [batch.content_hash for batch in theirs]
 
 
 def test_outcomes_that_another_partitioner_has_placed_are_refused_with_the_remedy(kafka: str, tmp_path: Path) -> None:

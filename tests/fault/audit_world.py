@@ -132,7 +132,7 @@ def effective(marks: Sequence[ClockMark | None], last_offset: int) -> list[Clock
     acting: list[ClockMark] = []
     for mark in ordered:
         # A verdict on a record is not about silence: the record comes after the end.
-        if mark.kind in {MarkKind.END, MarkKind.FUTURE} or mark.after_offset not in ended:
+        if mark.kind in {MarkKind.END, MarkKind.FUTURE, MarkKind.SHED} or mark.after_offset not in ended:
             acting.append(mark)
         if mark.kind is MarkKind.END:
             ended.add(mark.after_offset)

@@ -105,7 +105,7 @@ def without_one(account: Account, **changes: int) -> Account:
     [
         (replace(counts(), delivered=7), "events delivered = events read"),
         (replace(counts(), account=without_one(counts().account, late=0)), "events read = samples"),
-        (replace(counts(), held=1), "samples = emitted + sampled out + erased + held"),
+        (replace(counts(), held=1), "samples = emitted + sampled out + shed + erased + held"),
         (replace(counts(), trained=4), "samples emitted = trained"),
         (replace(counts(), trained_batches=3), "mini-batches emitted"),
     ],

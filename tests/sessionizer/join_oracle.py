@@ -6,13 +6,15 @@ held samples, which is the one thing that depends on an order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sessionizer.config import JoinConfig, SessionConfig
 from streams.events.schema import EventKind
+from streams.inputs import Position
 from streams.stage import Stage
-from tests.sessionizer.oracle import Ev, Part, Truth, accept, pack, sessions
+from tests.sessionizer.oracle import Ev, Part, Truth, accept, is_shed, pack, session_ids, sessions
 
 
 class Correction(NamedTuple):
@@ -28,6 +30,7 @@ class Joined:
     """What must come out."""
 
     batches: list[list[int]] = field(default_factory=list)
+    shed: list[int] = field(default_factory=list)
     labels: dict[int, list[float]] = field(default_factory=dict)
     history: dict[int, list[int]] = field(default_factory=dict)
     seen: dict[int, tuple[int, int | None]] = field(default_factory=dict)
@@ -40,10 +43,16 @@ class Joined:
 
 
 def joined(
-    events: list[Ev], config: SessionConfig, joins: JoinConfig, batch_samples: int, last: int, watch: int | None
+    events: list[Ev],
+    config: SessionConfig,
+    joins: JoinConfig,
+    sizes: tuple[int, int, int | None],
+    sheds: Sequence[tuple[int, int]] = (),
 ) -> Joined:
-    """One epoch that ends with an end mark. The second label, unless it is None, needs a sum of `watch` seconds."""
-    return joined_of(events, accept(events, config, Truth()), config, joins, (batch_samples, last, watch))
+    """One epoch that ends with an end mark. `sheds`: before which event a share of the sessions began to be shed."""
+    judged = Truth()
+    accepted = accept(events, config, judged)
+    return joined_of(events, accepted, config, joins, sizes, [(judged.watermarks[at], share) for at, share in sheds])
 
 
 def joined_of_two(
@@ -52,20 +61,33 @@ def joined_of_two(
     config: SessionConfig,
     joins: JoinConfig,
     sizes: tuple[int, int, int | None],
+    sheds: Sequence[tuple[Position, int]] = (),
 ) -> Joined:
     """The same with outcomes in a topic of their own: each input is judged alone, then both are one set of events.
 
     An event of the outcomes' topic has the number of its place there plus that of all interactions.
     """
-    judged = [accept(events, config, Truth(), quiet) for events, quiet in zip(inputs, silences, strict=True)]
+    truths = (Truth(), Truth())
+    judged = [accept(*each) for each in zip(inputs, (config, config), truths, silences, strict=True)]
     accepted = judged[0] + [len(inputs[0]) + o for o in judged[1]]
-    return joined_of(inputs[0] + inputs[1], accepted, config, joins, sizes)
+    shares = [
+        (min(truth.watermarks[at] for truth, at in zip(truths, after, strict=True)), share) for after, share in sheds
+    ]
+    return joined_of(inputs[0] + inputs[1], accepted, config, joins, sizes, shares)
 
 
 def joined_of(
-    events: list[Ev], accepted: list[int], config: SessionConfig, joins: JoinConfig, sizes: tuple[int, int, int | None]
+    events: list[Ev],
+    accepted: list[int],
+    config: SessionConfig,
+    joins: JoinConfig,
+    sizes: tuple[int, int, int | None],
+    shares: list[tuple[int, int]],
 ) -> Joined:
-    """What must come of accepted events; `sizes` are samples of a batch, length of a history, seconds of a label."""
+    """What must come of accepted events; `sizes` are samples of a batch, length of a history, seconds of a label.
+
+    The second label, unless its seconds are None, needs a sum of so many.
+    """
     truth, (batch_samples, last, watch) = Joined(), sizes
     order = sorted(accepted, key=lambda o: (events[o].time, events[o].id, o))
     samples = [o for o in order if events[o].kind != EventKind.OUTCOME]
@@ -81,7 +103,10 @@ def joined_of(
         ripe = {s: events[s].time for s in samples}
     ready = {s: max(part.close_ms, *(ripe[o] for o in part.offsets)) for part in parts for s in part.offsets}
     known = {s: ready[s] - part.cut for part in parts for s in part.offsets}
-    for s in samples:
+    session_of = session_ids(events, samples, config.gap_ms)
+    shed = [part for part in parts if is_shed(session_of[part.offsets[0]], ready[part.offsets[0]], shares)]
+    truth.shed = [s for part in shed for s in part.offsets]
+    for s in [s for s in samples if s not in truth.shed]:
         truth.stages[s] = stage_of(events, s, known[s], joins)
         told = [o for o in said[s] if truth.stages[s] == Stage.SETTLED or events[o].time + joins.early_ms < known[s]]
         truth.labels[s] = labels_of(events, s, told, watch)
@@ -91,20 +116,19 @@ def joined_of(
         truth.seen[s] = len(entries), events[s].time - entries[-1][0] if entries else None
     for o in outcomes:
         truth.counts[what_became_of(events, o, met[o], ready, joins)] += 1
-    truth.batches = pack(in_order(events, parts, ready, truth.corrections), batch_samples)
+    left = [part for part in parts if part not in shed]
+    truth.batches = pack(in_order(left, events, ready, session_of, truth.corrections), batch_samples)
     return truth
 
 
 def in_order(
-    events: list[Ev], parts: list[Part], ready: dict[int, int], corrections: list[Correction]
+    parts: list[Part],
+    events: list[Ev],
+    ready: dict[int, int],
+    session_of: dict[int, int],
+    corrections: list[Correction],
 ) -> list[list[int]]:
     """Offsets of what leaves together: parts, and corrections of one session that are ready at once."""
-    session_of = {
-        s: (user, number)
-        for user in {part.user for part in parts}
-        for number, offsets in enumerate(whole_sessions(events, [part for part in parts if part.user == user]))
-        for s in offsets
-    }
 
     def place(ready_ms: int, s: int, kind: int) -> tuple[int, ...]:
         return ready_ms, events[s].user, events[s].time, events[s].id, kind
@@ -112,7 +136,7 @@ def in_order(
     leaving = [(place(ready[part.offsets[0]], part.offsets[0], 0), part.offsets) for part in parts]
     leaving += [(place(each.ready_ms, each.sample, 1), [each.sample]) for each in corrections]
     found: list[list[int]] = []
-    before: tuple[int, tuple[int, int]] | None = None
+    before: tuple[int, int] | None = None
     for (ready_ms, *_, kind), offsets in sorted(leaving):
         its = (ready_ms, session_of[offsets[0]]) if kind else None
         if its is not None and its == before:
@@ -120,19 +144,6 @@ def in_order(
         else:
             found.append(list(offsets))
         before = its
-    return found
-
-
-def whole_sessions(events: list[Ev], parts: list[Part]) -> list[list[int]]:
-    """The sessions of a user's parts: a part goes on where the one before it was cut off."""
-    found: list[list[int]] = []
-    goes_on = False
-    for part in sorted(parts, key=lambda part: (events[part.offsets[0]].time, events[part.offsets[0]].id)):
-        if goes_on:
-            found[-1] += part.offsets
-        else:
-            found.append(list(part.offsets))
-        goes_on = part.cut
     return found
 
 

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from sessionizer.config import SessionConfig
 from streams.events.schema import EventKind
 
+NEVER = -(10**18)
+SHARE_OF_ALL = 65_536
+
 
 class Ev(NamedTuple):
     """One event in arrival order; its offset is its place in the list."""
@@ -46,20 +49,33 @@ class Truth:
 
     late: list[int] = field(default_factory=list)
     duplicates: int = 0
+    watermarks: list[int] = field(default_factory=lambda: [NEVER])
+    """Before the first event, and after each one."""
     parts: list[Part] = field(default_factory=list)
+    shed: list[int] = field(default_factory=list)
     batches: list[list[int]] = field(default_factory=list)
     history: dict[int, list[int]] = field(default_factory=dict)
     seen: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     """How many entries of the history lie before the sample, and how many milliseconds before it the newest one."""
 
 
-def brute_force(events: list[Ev], config: SessionConfig, batch_samples: int, last: int) -> Truth:
-    """Everything about one epoch that ends with an end mark."""
+def brute_force(
+    events: list[Ev], config: SessionConfig, batch_samples: int, last: int, sheds: Sequence[tuple[int, int]] = ()
+) -> Truth:
+    """Everything about one epoch that ends with an end mark.
+
+    `sheds`: before which event, or after the last, a share of the sessions began to be shed.
+    """
     truth = Truth()
     accepted = accept(events, config, truth)
     order = sorted(accepted, key=lambda o: (events[o].time, events[o].id))
     truth.parts = sessions(order, events, config)
     truth.parts.sort(key=lambda p: (p.close_ms, p.user, events[p.offsets[0]].time, events[p.offsets[0]].id))
+    session_of = session_ids(events, order, config.gap_ms)
+    shares = [(truth.watermarks[at], share) for at, share in sheds]
+    shed = [part for part in truth.parts if is_shed(session_of[part.offsets[0]], part.close_ms, shares)]
+    truth.shed = [offset for part in shed for offset in part.offsets]
+    truth.parts = [part for part in truth.parts if part not in shed]
     truth.batches = pack([part.offsets for part in truth.parts], batch_samples)
     for offset in order:
         event = events[offset]
@@ -75,7 +91,7 @@ def accept(
     """Of one input. `silences`: before which event, or after the last, its time reached at least so much by a mark."""
     kept: dict[int, int] = {}  # event id -> offset of the copy that counts
     waiting: set[int] = set()
-    latest, floor = -(10**18), -(10**18)
+    latest, floor = NEVER, NEVER
     accepted: list[int] = []
     for offset, event in enumerate(events):
         floor = max([floor, *(to for at, to in silences if at == offset)])
@@ -103,10 +119,45 @@ def accept(
             floor = max(
                 floor, min(events[o].time for o in waiting if events[o].time >= latest - config.lateness_ms) + 1
             )
-        for done in [o for o in waiting if events[o].time < max(latest - config.lateness_ms, floor)]:
+        truth.watermarks.append(max(latest - config.lateness_ms, floor))
+        for done in [o for o in waiting if events[o].time < truth.watermarks[-1]]:
             waiting.remove(done)
             accepted.append(done)
     return accepted + list(waiting)
+
+
+def is_shed(session_id: int, ready_ms: int, shares: list[tuple[int, int]]) -> bool:
+    """Whether a session that may leave at `ready_ms` is shed. `shares`: (watermark where a mark stands, its share).
+
+    The last mark that stands where event time had not reached `ready_ms` yet decides.
+    """
+    in_force = [share for watermark_ms, share in shares if watermark_ms < ready_ms]
+    place = scrambled(session_id ^ 0x8E1F_6A3D_C957_0B42, plus=0x9E37_79B9_7F4A_7C15) * SHARE_OF_ALL >> 64
+    return place < (in_force[-1] if in_force else 0)
+
+
+def session_ids(events: list[Ev], order: list[int], gap_ms: int) -> dict[int, int]:
+    """Of each sample: its user and the first sample of its session, hashed. `order`: samples in canonical order."""
+    found: dict[int, int] = {}
+    before: dict[int, int] = {}  # user -> the sample before
+    for offset in order:
+        event = events[offset]
+        last = before.get(event.user)
+        if last is not None and event.time - events[last].time < gap_ms:
+            found[offset] = found[last]
+        else:
+            found[offset] = scrambled(scrambled(event.user) ^ event.id)
+        before[event.user] = offset
+    return found
+
+
+def scrambled(x: int, *, plus: int = 0) -> int:
+    """The finalizer of SplitMix64."""
+    bits = (1 << 64) - 1
+    x = (x + plus) & bits
+    x = ((x ^ (x >> 30)) * 0xBF58_476D_1CE4_E5B9) & bits
+    x = ((x ^ (x >> 27)) * 0x94D0_49BB_1331_11EB) & bits
+    return x ^ (x >> 31)
 
 
 def sessions(order: list[int], events: list[Ev], config: SessionConfig) -> list[Part]:

@@ -81,7 +81,7 @@ def test_labels_readiness_and_histories_are_those_of_the_oracle(
     batch_samples: int, cuts: list[int],
 ) -> None:  # fmt: skip
     config = dataclasses.replace(config, max_held_samples=1000)
-    truth = joined(events, config, joins, batch_samples, LAST, watch)
+    truth = joined(events, config, joins, (batch_samples, LAST, watch))
     core = core_of(config, joins, schema, batch_samples)
     batches = batches_of(run(core, events, cuts, schema))
     assert labels_of(batches) == truth.labels

@@ -74,7 +74,7 @@ def test_outcomes_count_from_when_they_act_and_corrections_are_told_what_their_s
 ) -> None:
     config = dataclasses.replace(config, max_held_samples=1000)
     batches = batches_of(run_all(core_of(config, joins), events))
-    assert seen_of(batches, MEASURED) == join_oracle.joined(events, config, joins, 4, LAST, None).seen
+    assert seen_of(batches, MEASURED) == join_oracle.joined(events, config, joins, (4, LAST, None)).seen
 
 
 @given(streams(), configs)

@@ -123,7 +123,7 @@ def test_a_core_that_evicts_all_it_can_after_every_poll_agrees_with_the_oracle(
         found += kept.feed(columns(events[start:end], start, BOTH), end)
         kept.step("evict")
     found += mark(kept.core, MarkKind.END)
-    truth = join_oracle.joined(events, config, joins, BATCHES.samples, LAST, None)
+    truth = join_oracle.joined(events, config, joins, (BATCHES.samples, LAST, None))
     assert histories_of(found) == truth.history
     assert seen_of(found, BOTH) == truth.seen
     assert offsets_of(found) == truth.batches

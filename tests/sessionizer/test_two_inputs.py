@@ -13,7 +13,7 @@ from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionC
 from sessionizer.core import PartitionCore
 from sessionizer.effects import Effect
 from state.store import MISSING
-from streams.clock_mark import ClockMark, MarkKind
+from streams.clock_mark import WHOLE, ClockMark, MarkKind
 from streams.errors import ConfigError, InvariantError
 from streams.events.schema import EventKind
 from streams.inputs import Input, Position
@@ -87,7 +87,14 @@ class Decision:
 
     @property
     def mark(self) -> ClockMark:
+        if self.kind is MarkKind.SHED:
+            return ClockMark.at(self.after, self.kind, partition=0, two=True, share=self.share)
         return ClockMark.at(self.after, self.kind, partition=0, two=True, about=self.about, value_ms=self.value_ms)
+
+    @property
+    def share(self) -> int:
+        """Of the sessions, if they are to be shed: a function of the value, so that none is drawn in vain."""
+        return self.value_ms % 5 * WHOLE // 4
 
 
 @st.composite
@@ -203,7 +210,25 @@ def test_a_silent_input_is_moved_on_by_its_marks_as_the_oracle_says(
     assert [o for batch in offsets_of(batches) for o in batch] == [o for batch in truth.batches for o in batch]
 
 
-ALL = (MarkKind.IDLE, MarkKind.FRESH, MarkKind.END)
+@given(both, configs, joins_of_any_kind, decisions((MarkKind.SHED,)), interleavings)
+def test_sessions_are_shed_as_the_oracle_says_however_the_inputs_are_interleaved(
+    inputs: tuple[list[Ev], list[Ev]], config: SessionConfig, joins: JoinConfig, marks: list[Decision],
+    plan: list[tuple[Input, int]],
+) -> None:  # fmt: skip
+    config = dataclasses.replace(config, max_held_samples=1000)
+    sheds = [(mark.after, mark.share) for mark in within(inputs, marks)]
+    truth = joined_of_two(inputs, ([], []), config, joins, (4, LAST, None), sheds)
+    core = new_core(config, joins)
+    batches = batches_of(run(core, inputs, marks, plan))
+    assert offsets_of(batches) == truth.batches
+    assert labels_of(batches) == truth.labels
+    assert histories_of(batches) == truth.history
+    assert corrections_of(batches) == sorted((each.sample, each.turned) for each in truth.corrections)
+    assert counts_of(core) == truth.counts
+    assert (core.account.shed, core.held) == (len(truth.shed), 0)
+
+
+ALL = (MarkKind.IDLE, MarkKind.FRESH, MarkKind.SHED, MarkKind.END)
 
 
 @given(

@@ -50,6 +50,7 @@ class Waiting(Life):
     """A worker whose output waits for a trainer."""
 
     bound: int = BOUND
+    shed_step_ms: int | None = None
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -59,7 +60,14 @@ class Waiting(Life):
         return replace(super().makers(), gate=self._gate)
 
     def _gate(self, report: PartitionReport) -> Gate:
-        place = GatePlace(partition=0, topic="batches", group="trainer", max_bytes=self.bound, log=self._hear)
+        place = GatePlace(
+            partition=0,
+            topic="batches",
+            group="trainer",
+            max_bytes=self.bound,
+            shed_step_ms=self.shed_step_ms,
+            log=self._hear,
+        )
         return Gate(place, self.trainer, report, self.now_ms)
 
     def _hear(self, event: str, fields: Mapping[str, object]) -> None:

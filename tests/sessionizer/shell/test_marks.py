@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessionizer.marks import Marks, Seen, idle_mark
+from sessionizer.marks import Marks, Seen, idle_mark, shed_mark
 from sessionizer.progress import CutRef, Progress
 from streams.clock_mark import ClockMark, MarkKind
 from streams.inputs import Input, Position
@@ -42,6 +42,15 @@ def test_marks_wait_for_their_position_and_act_once_in_the_order_of_the_clock_to
     assert marks.due() is None, "an idle mark behind an end mark is void"
     assert marks.applied == (0, 1)
     assert marks.oldest_clock_offset == 3
+
+
+def test_a_shed_mark_behind_an_end_mark_acts_since_the_trainer_is_as_far_behind_in_the_next_epoch() -> None:
+    marks = Marks(0, Progress(), Position(10))
+    shed = shed_mark(marks, 8192)
+    assert shed == ClockMark(partition=0, after_offset=10, kind=MarkKind.SHED, share=8192)
+    marks.add(0, mark(10))
+    marks.add(1, shed)
+    assert [marks.due(), marks.due(), marks.due()] == [mark(10), shed, None]
 
 
 def test_a_request_whose_position_is_passed_is_settled_by_a_mark_that_voids_it() -> None:
