@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -65,7 +66,7 @@ class RouteSink:
         self._target, self._topics, self._name = target, topics, name
         self._most_bytes = topics.max_message_bytes
         self._failure: KafkaError | None = None
-        self._open = False
+        self._open = self._stuck = False
         self.pending = Counts()
         self._producer: Producer = producer(
             kafka,
@@ -117,13 +118,17 @@ class RouteSink:
         if left:
             raise RetryableError(f"{left} records were not taken by {self._target} in {_TIMEOUT_MS} ms")
         places = [TopicPartition(topic, partition, offset, note) for partition, offset in positions.items()]
-        self._attempt(lambda: self._producer.send_offsets_to_transaction(places, group, _STEP_MS / 1000))
+        send = self._producer.send_offsets_to_transaction
+        self._attempt(lambda: self._watched(lambda: send(places, group, _STEP_MS / 1000)))
         self._attempt(lambda: self._producer.commit_transaction(_STEP_MS / 1000))
         done, self.pending, self._open = self.pending, Counts(), False
         return done
 
     def close(self) -> None:
         """Leave nothing open behind: what is not committed is aborted."""
+        if self._stuck:
+            # Whatever is asked of this client now would wait, too; the next one of its name aborts what it has begun.
+            return
         self._producer.purge()
         if self._open:
             try:
@@ -171,6 +176,26 @@ class RouteSink:
                     raise self._told(self._failure or error.args[0]) from error
                 self._producer.poll(0.1)
         raise RetryableError(f"Kafka did not finish a transaction of {self._name}")
+
+    def _watched(self, step: Callable[[], None]) -> None:
+        """Run a step that librdkafka may never return from, whatever its time-out, if the broker dies meanwhile."""
+        failed: list[KafkaException] = []
+
+        def run() -> None:
+            try:
+                step()
+            except KafkaException as error:
+                failed.append(error)
+
+        # A daemon: one that is stuck must not hold up the end of the process.
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(2 * _STEP_MS / 1000)
+        if thread.is_alive():
+            self._stuck = True
+            raise RetryableError(f"Kafka did not take the positions of {self._name} in {2 * _STEP_MS} ms")
+        if failed:
+            raise failed[0]
 
     def _told(self, error: KafkaError) -> Exception:
         if error.code() in _FENCED or "fenced" in error.str().lower():
