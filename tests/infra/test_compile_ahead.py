@@ -5,12 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
+
 from infra import compile_ahead
 from streams.events.decode import EventDecoder
 from streams.events.formats.arrow import ArrowTables
 
 _AFTERWARDS = """
 from numba.core import event
+
+import msgspec
 
 from infra import compile_ahead
 
@@ -31,7 +35,7 @@ import tests.fault.audit_warm
 
 def test_both_processes_see_the_same_events() -> None:
     schema = compile_ahead.SCHEMA
-    of_json = EventDecoder(schema).decode(compile_ahead.records(compile_ahead.json_encode))
+    of_json = EventDecoder(schema).decode(compile_ahead.records(msgspec.json.encode))
     of_arrow = EventDecoder(schema, ArrowTables(schema)).decode(compile_ahead.records(compile_ahead.arrow_encode))
     assert [one.offset for one in of_json.rejected] == [one.offset for one in of_arrow.rejected] == [120]
     assert of_json.events.offset.tolist() == of_arrow.events.offset.tolist()
