@@ -45,8 +45,11 @@ def run(module: str, words: Sequence[str], *, core: int, look: Callable[[int], N
     with TemporaryFile() as out, TemporaryFile() as errors:
         process = subprocess.Popen([sys.executable, "-m", module, *words], stdout=out, stderr=errors, cwd=_ROOT)
         os.sched_setaffinity(process.pid, {core})
+        peak_bytes = 0
         try:
             while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+                # What the kernel tells at the end may be the peak of the process that started it.
+                peak_bytes = max(peak_bytes, most_resident_bytes(process.pid))
                 if look is not None:
                     look(process.pid)
                 clock.sleep(_POLL_MS)
@@ -60,7 +63,7 @@ def run(module: str, words: Sequence[str], *, core: int, look: Callable[[int], N
     return Used(
         cpu_s=ended[2].ru_utime + ended[2].ru_stime,
         wall_s=(clock.monotonic_ms() - begun_ms) / 1000,
-        peak_bytes=ended[2].ru_maxrss * 1024,
+        peak_bytes=peak_bytes,
         said=json.loads(said.splitlines()[-1]),
     )
 
@@ -79,3 +82,10 @@ def cpu_s(pid: int) -> float:
 def resident_bytes(pid: int) -> int:
     """Memory of a running process that is in RAM now."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def most_resident_bytes(pid: int) -> int:
+    """Most memory of a running process that was in RAM at once; 0 where it has just ended."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    peaks = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")]
+    return 1024 * sum(peaks)
