@@ -298,20 +298,21 @@ def committed(config: RouteConfig) -> int:
 @pytest.mark.fault
 @pytest.mark.timeout(400)
 def test_a_route_that_is_killed_loses_nothing_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
-    config, num = made(kafka, "route-killed"), 60_000
+    config, num = made(kafka, "route-killed"), 200_000
     write(config, [(None, event(i, f"u{i % 500}", AT + i)) for i in range(num)])
-    clock, seen = Clock(), 0
+    clock, seen, cut_short = Clock(), 0, False
     for _ in range(3):
         with subprocess.Popen(command(config, tmp_path), stdout=subprocess.DEVNULL) as running:
             deadline = Deadline.after(clock, 60_000)
-            while (now := committed(config)) <= seen:
+            while committed(config) <= seen:
                 assert running.poll() is None
                 assert not deadline.passed
             running.send_signal(signal.SIGKILL)
-        seen = now
-        if committed(config) == num:
+        seen = committed(config)
+        cut_short |= seen < num
+        if seen == num:
             break
-    assert committed(config) < num, "it must die with work in flight"
+    assert cut_short, "it must die with work in flight"
     ran = subprocess.run(command(config, tmp_path, "--until-end"), stdout=subprocess.PIPE, check=True)
     summary = json.loads(ran.stdout.splitlines()[-1])
     assert (summary["exit_reason"], summary["left"]) == ("end", 0)
