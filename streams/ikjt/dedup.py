@@ -81,6 +81,7 @@ def number_rows(
 
 def check_rows_distinct(group: Ikjt) -> None:
     """Raise ValueError that names the first two rows which are equal in all that the group holds."""
+    group.validate()
     check_distinct(group.group, number_rows(group.features, dense=group.dense)[1], [*group.keys, *group.dense_names])
 
 

@@ -64,9 +64,20 @@ class Jagged:
         return self.values[self.offsets[r] : self.offsets[r + 1]]
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Jagged:
-        """The chosen rows, in the given order, with repeats. IndexError for one that is not there."""
+        """The chosen rows, in the given order, with repeats. Negative rows count from the end.
+
+        Raises IndexError that names a row which is not there, or what `rows` are if they are no row of integers;
+        ValueError where offsets do not fit the values.
+        """
+        wrong = rows.dtype.kind not in "iu" or rows.dtype == np.uint64 or rows.ndim != 1
+        if wrong and rows.size:
+            raise IndexError(f"rows are chosen by one row of int64, not by {rows.dtype} of shape {list(rows.shape)}")
         chosen = np.ascontiguousarray(rows, np.int64)
-        values, offsets = take_rows(self.values, self.offsets, chosen)
+        try:
+            values, offsets = take_rows(self.values, self.offsets, chosen)
+        except IndexError:
+            missing = chosen[(chosen < -self.num_rows) | (chosen >= self.num_rows)]
+            raise IndexError(f"row {missing[0]} of {self.num_rows}") from None
         weights = None if self.weights is None else take_rows(self.weights, self.offsets, chosen)[0]
         return Jagged(values, offsets, weights)
 

@@ -241,7 +241,8 @@ def numbered_rows(inverse: npt.NDArray[np.int32]) -> int:
 def take_rows(words: Words, offsets: I64, rows: I64) -> tuple[Words, I64]:
     """The words of the chosen rows, one row after the other, and their offsets; negative rows count from the end.
 
-    Raises IndexError for a row that is not there. One call for all of it: after a cache miss each costs microseconds.
+    Raises IndexError for a row that is not there and ValueError for one that is not within the words. One call for all
+    of it: after a cache miss each costs microseconds.
     """
     num_rows = len(offsets) - 1
     out_offsets = np.zeros(len(rows) + 1, np.int64)
@@ -249,6 +250,8 @@ def take_rows(words: Words, offsets: I64, rows: I64) -> tuple[Words, I64]:
         row = rows[i] + num_rows if rows[i] < 0 else rows[i]
         if row < 0 or row >= num_rows:
             raise IndexError("a chosen row is not there")
+        if offsets[row] < 0 or offsets[row + 1] < offsets[row] or offsets[row + 1] > len(words):
+            raise ValueError("offsets do not fit the values; validate() says which")
         out_offsets[i + 1] = out_offsets[i] + offsets[row + 1] - offsets[row]
     out = np.empty(out_offsets[-1], words.dtype)
     for i in range(len(rows)):
@@ -272,9 +275,12 @@ def are_offsets(offsets: I64, num_words: int) -> bool:
 def copy_slices(
     values: npt.NDArray[Any], starts: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[Any]:
-    """Row r of the result is `values[starts[r]:]`, as long as `offsets` says. Checks nothing."""
+    """Row r of the result is `values[starts[r]:]`, as long as `offsets` says. ValueError for one beyond the values."""
     out = np.empty(offsets[-1], values.dtype)
     for r in range(len(starts)):
+        length = offsets[r + 1] - offsets[r]
+        if length < 0 or (length > 0 and (starts[r] < 0 or starts[r] > len(values) - length)):
+            raise ValueError("a slice reaches beyond the values; validate() says which")
         shift = starts[r] - offsets[r]
         for place in range(offsets[r], offsets[r + 1]):
             out[place] = values[place + shift]

@@ -37,8 +37,12 @@ I64 = npt.NDArray[np.int64]
 
 
 def transform_rows(rows: Jagged, chain: Sequence[Transform]) -> Jagged:
-    """The rows after each transform of the chain in turn. Raises TypeError for anything that is no transform."""
+    """The rows after each transform of the chain in turn.
+
+    Raises TypeError for anything that is no transform, ValueError for rows that `validate` refuses.
+    """
     check_chain("rows", chain)
+    rows.validate("rows")
     for step in chain:
         match step:
             case Filter():

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streams.ikjt.dedup import check_rows_distinct
+from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.transforms import Clip
+from streams.ikjt.transforms_rows import transform_rows
+from streams.ikjt.windows import PartialIkjt
 
 ROWS = Jagged.from_lists([[1, 2], [], [3], [4, 5, 6]])
 
@@ -33,8 +38,38 @@ def test_rows_are_counted_from_the_end_below_zero() -> None:
 
 @pytest.mark.parametrize("row", [4, -5, 2**40])
 def test_a_row_that_does_not_exist_is_refused(row: int) -> None:
-    with pytest.raises(IndexError):
-        ROWS.take(np.asarray([row]))
+    with pytest.raises(IndexError, match=f"row {row} of 4"):
+        ROWS.take(np.asarray([0, row]))
+
+
+@pytest.mark.parametrize("rows", [[1.7], ["1"], [True, False], [[0, 1]], [2**64 - 1]])
+def test_rows_are_chosen_by_integers_alone(rows: list[object]) -> None:
+    with pytest.raises(IndexError, match="rows are chosen by one row of int64, not by"):
+        ROWS.take(np.asarray(rows))
+
+
+@pytest.mark.parametrize("offsets", [[0, 100], [0, -5], [-3, 2], [2**50, 2**50 + 3]])
+def test_offsets_beyond_the_values_are_never_followed(offsets: list[int]) -> None:
+    broken = Jagged(np.arange(3), np.asarray(offsets))
+    with pytest.raises(ValueError, match="offsets do not fit the values"):
+        broken.take(np.asarray([0]))
+    with pytest.raises(ValueError, match="rows: offsets"):
+        transform_rows(broken, [Clip(low=0, high=1)])
+    with pytest.raises(ValueError, match="offsets"):
+        check_rows_distinct(Ikjt("g", {"k": broken}, np.zeros(1, np.int32)))
+
+
+def test_weights_that_are_too_few_are_never_read_beyond() -> None:
+    with pytest.raises(ValueError, match="offsets do not fit the values"):
+        Jagged(np.arange(3), np.asarray([0, 3]), np.zeros(1, np.float32)).take(np.asarray([0]))
+
+
+@pytest.mark.parametrize(("start", "length"), [(1, 5), (2**30, 2), (-1, 1)])
+def test_windows_beyond_their_buffer_are_never_read(start: int, length: int) -> None:
+    buffer = Jagged.from_lists([[1, 2, 3]])
+    at, long, first = (np.asarray([number], np.int32) for number in (start, length, 0))
+    with pytest.raises(ValueError, match="a slice reaches beyond the values"):
+        _ = PartialIkjt("g", {"k": buffer}, at, long, first).features
 
 
 def test_weights_follow_their_values_and_dtypes_stay() -> None:
