@@ -104,6 +104,8 @@ class Jagged:
         values: npt.NDArray[Any], lengths: npt.NDArray[np.integer[Any]], weights: npt.NDArray[np.float32] | None = None
     ) -> Jagged:
         """From the lengths [R] of the rows, as a KeyedJaggedTensor has them. Raises ValueError if they do not fit."""
+        if lengths.dtype.kind not in "iu" or lengths.ndim != 1:
+            raise ValueError(f"lengths must be one row of integers, not {lengths.dtype} of shape {list(lengths.shape)}")
         rows = Jagged(values, offsets_of(lengths), weights)
         rows.validate()
         return rows

@@ -28,13 +28,15 @@ SessionIds = npt.NDArray[Any]
 def concat_groups(parts: Sequence[Group], session_id: SessionIds) -> Group:
     """One group of the samples of all parts, one after the other; partial as soon as one part is.
 
-    `session_id` is that of all samples, [B]. Raises ValueError for parts that are not of the same group.
+    `session_id` is that of all samples, [B]. Raises ValueError for parts that are not of the same group, or that
+    `validate` refuses.
     """
     if not parts:
         raise ValueError("no groups to join; give at least one")
     head = parts[0]
     check_sessions(head.group, session_id, sum(part.num_samples for part in parts))
     for part in parts:
+        part.validate()
         if (part.group, part.keys, part.dense_names) != (head.group, head.keys, head.dense_names):
             raise ValueError(
                 f"group {head.group} of {[*head.keys, *head.dense_names]} cannot be joined with group {part.group} "
@@ -53,8 +55,10 @@ def concat_groups(parts: Sequence[Group], session_id: SessionIds) -> Group:
 def slice_group(group: Group, start: int, stop: int, session_id: SessionIds) -> Group:
     """The group of samples [start, stop). `session_id` is that of the group's samples, [B].
 
-    Raises ValueError if the samples are not all there, or sessions are not those of all samples.
+    Raises ValueError if the samples are not all there, sessions are not those of all samples, or `validate` refuses the
+    group.
     """
+    group.validate()
     check_sessions(group.group, session_id, group.num_samples)
     if not 0 <= start <= stop <= group.num_samples:
         raise ValueError(

@@ -205,9 +205,11 @@ def _restored(key: str, rows: Jagged, form: FeatureLayout) -> Jagged:
 
 
 def _num_samples(groups: Sequence[Group]) -> int:
-    """B, after checking that the groups go together."""
+    """B, after checking that the groups are valid and go together: TorchRec checks nothing."""
     if not groups:
         raise ValueError("no feature groups: a KeyedJaggedTensor needs at least one key")
+    for group in groups:
+        group.validate()
     keys = [key for group in groups for key in group.keys]
     twice = {key for key, count in Counter(keys).items() if count > 1}
     if twice:

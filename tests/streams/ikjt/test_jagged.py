@@ -163,3 +163,9 @@ def test_rows_are_built_of_lengths_and_those_are_not_taken_for_offsets() -> None
             Jagged(IDS, np.asarray(given)).validate("rows")
     with pytest.raises(ValueError, match="offsets end at 3 but there are 2 values"):
         Jagged.from_lengths(IDS, np.asarray([1, 2]))
+
+
+@pytest.mark.parametrize("lengths", [[1.5, 0.5], [[1, 1]], [True, True]])
+def test_lengths_are_one_row_of_integers(lengths: list[object]) -> None:
+    with pytest.raises(ValueError, match="lengths must be one row of integers"):
+        Jagged.from_lengths(np.asarray([1, 2]), np.asarray(lengths))

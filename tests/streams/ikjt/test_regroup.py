@@ -170,3 +170,13 @@ def test_samples_and_sessions_that_are_not_there_are_refused(build: Build) -> No
     for start, stop in ((0, 3), (-1, 2), (2, 1)):
         with pytest.raises(ValueError, match=f"group g: samples {start} to {stop} are not all there; it has 2"):
             slice_group(group, start, stop, np.zeros(2))
+
+
+@pytest.mark.parametrize("inverse", [[0, 2], [0, -1], [0, 0]])
+def test_an_inverse_of_rows_that_are_not_there_is_never_followed(inverse: list[int]) -> None:
+    wrong = Ikjt("g", {"a": Jagged.from_lists([[1], [2]])}, np.asarray(inverse, np.int32))
+    right = Ikjt("g", {"a": Jagged.from_lists([[1], [2]])}, np.asarray([0, 1], np.int32))
+    with pytest.raises(ValueError, match="group g: sample"):
+        concat_groups([right, wrong], np.zeros(4))
+    with pytest.raises(ValueError, match="group g: sample"):
+        slice_group(wrong, 0, 1, np.zeros(2))

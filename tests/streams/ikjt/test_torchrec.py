@@ -202,9 +202,10 @@ def test_the_batch_size_is_that_of_the_samples_and_not_of_the_distinct_rows() ->
     assert kjt.inverse_indices()[1].shape == (3, 6)
 
 
-def test_an_inverse_that_is_swapped_gives_another_result() -> None:
+def test_rows_that_are_swapped_give_another_result() -> None:
     groups = example()
-    swapped = Ikjt(groups[0].group, groups[0].features, 1 - groups[0].inverse)
+    rows_of = {key: rows.take(np.asarray([1, 0])) for key, rows in groups[0].features.items()}
+    swapped = Ikjt(groups[0].group, rows_of, groups[0].inverse)
     tables = collection(TABLE_OF, weighted=False)
     assert not torch.equal(tables(to_vbe([swapped, groups[1]])).values(), tables(to_vbe(groups)).values())
 
@@ -247,3 +248,12 @@ def test_groups_that_do_not_go_together_are_refused_by_name() -> None:
         to_kjt([groups[0], other])
     with pytest.raises(ValueError, match="no key y in the KeyedJaggedTensor; it has clicked, viewed, item"):
         from_kjt(to_kjt(groups), {"g": ["y"]})
+
+
+def test_torchrec_is_handed_nothing_that_it_would_read_beyond() -> None:
+    rows = Jagged.from_lists([[1], [2]])
+    for make in (to_kjt, to_vbe):
+        with pytest.raises(ValueError, match="group g: sample 1 uses row 7; there are 2 rows"):
+            make([Ikjt("g", {"a": rows}, np.asarray([0, 7], np.int32))])
+        with pytest.raises(ValueError, match="group g, feature a: offsets"):
+            make([Ikjt("g", {"a": Jagged(np.arange(1), np.asarray([0, 4]))}, np.asarray([0], np.int32))])
