@@ -15,7 +15,7 @@ import pytest
 
 from infra.services.process import ServiceProcess
 
-SAMPLES, RATE = 12_000, 600
+SAMPLES, RATE = 30_000, 600
 
 pytestmark = [pytest.mark.fault, pytest.mark.integration, pytest.mark.timeout(500)]
 
