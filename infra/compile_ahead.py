@@ -15,7 +15,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
 from streams.events.event import EventBatch
 from streams.events.formats.arrow import ArrowTables
+from streams.events.record import Located
 from streams.events.schema import (
     DenseFeature,
     EventSchema,
@@ -80,27 +81,18 @@ _SESSIONS: Final = SessionConfig(gap_ms=30_000, lateness_ms=5_000, duplicate_hor
 _BATCHES: Final = BatchConfig(samples=64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One record, spelled as aiokafka does."""
-
-    offset: int
-    value: bytes | None
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
-    topic: str = "interactions"
-    partition: int = 0
-    timestamp: int = -1
-
-
-def records(encode: Callable[[dict[str, object]], bytes]) -> list[_Record]:
+def records(encode: Callable[[dict[str, object]], bytes]) -> list[Located]:
     """Views with lists that repeat, clicks and ratings, doubles, stragglers, an erased user, and what is no event."""
-    made = [_Record(i, encode(_event(i)), str(i % _USERS).encode()) for i in range(EVENTS)]
+    made = [_record(i, str(i % _USERS).encode(), encode(_event(i))) for i in range(EVENTS)]
     for i in range(50, EVENTS, 100):
-        made[i] = _Record(i, made[i - 3].value, made[i - 3].key)
-    made[120] = _Record(120, b'{"id": ', b"1")
-    made[300] = _Record(300, None, b"3", timestamp=_START_MS + 300 * _EVERY_MS)
+        made[i] = _record(i, made[i - 3].key, made[i - 3].value)
+    made[120] = _record(120, b"1", b'{"id": ')
+    made[300] = _record(300, b"3", None)
     return made
+
+
+def _record(offset: int, key: bytes | None, value: bytes | None) -> Located:
+    return Located("interactions", 0, offset, _START_MS + offset * _EVERY_MS, key, value, ())
 
 
 def _event(i: int) -> dict[str, object]:

@@ -8,12 +8,11 @@ decodes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from aiokafka.consumer.fetcher import PartitionRecords
 
-from streams.events.record import Message, Record
+from streams.events.record import Located, Message, Record
 
 
 class MessagesOnly(PartitionRecords):  # type: ignore[misc]  # aiokafka has no types here
@@ -21,19 +20,6 @@ class MessagesOnly(PartitionRecords):  # type: ignore[misc]  # aiokafka has no t
 
     def _consumer_record(self, tp: Any, record: Message) -> Message:  # noqa: ANN401, ARG002  (aiokafka's signature)
         return record
-
-
-@dataclass(frozen=True, slots=True)
-class _Located:
-    """A message with its place."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
 
 
 class Fetched:
@@ -59,4 +45,4 @@ class Fetched:
         if isinstance(place, slice):
             return Fetched(self._topic, self._partition, self._messages[place])
         one = self._messages[place]
-        return _Located(self._topic, self._partition, one.offset, one.timestamp, one.key, one.value, one.headers)
+        return Located(self._topic, self._partition, one.offset, one.timestamp, one.key, one.value, one.headers)

@@ -18,6 +18,7 @@ from infra.clock import Clock, Deadline
 from infra.config import Config
 from streams.errors import ConfigError, PoisonError, RetryableError
 from streams.events.outgoing import Addresser
+from streams.events.record import Located
 from streams.files.in_order import InOrder, Placed
 from streams.files.line import BadLine
 from streams.files.read import Format, read
@@ -29,20 +30,7 @@ _TELL_EVERY: Final = 5_000
 _SILENCE_MS: Final = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """One message, spelled as the decoder wants it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
-
-
-Poll = tuple[int, list[Fetched]]
+Poll = tuple[int, list[Located]]
 """Records of one partition, in offset order; consecutive where the topic's are."""
 Tell = Callable[[str, int, int], None]
 """What is being done, how far it is, and how much there is (0: not known)."""
@@ -104,7 +92,7 @@ def _fetched(reader: Consumer, topic: str, chosen: dict[int, Bounds], tell: Tell
     total, done, clock = sum(each.end - each.start for each in chosen.values()), 0, Clock()
     deadline = Deadline.after(clock, _SILENCE_MS)
     while left:
-        polls: dict[int, list[Fetched]] = {}
+        polls: dict[int, list[Located]] = {}
         for message in reader.consume(POLL, timeout=0.5):
             partition, offset, error = _place(message)
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's name)
@@ -129,16 +117,16 @@ def _chosen(there: Bounds, wanted: Wanted) -> Bounds:
     return Bounds(max(there.start, there.end - wanted.most), there.end)
 
 
-def _placed(offset: int, event: Placed) -> Fetched:
-    return Fetched("", 0, offset, event.event_time_ms, event.key, event.value, ())
+def _placed(offset: int, event: Placed) -> Located:
+    return Located("", 0, offset, event.event_time_ms, event.key, event.value, ())
 
 
 def _place(message: Any) -> tuple[int, int, KafkaError | None]:  # noqa: ANN401  (confluent-kafka ships no types)
     return message.partition(), message.offset(), message.error()
 
 
-def _record(message: Any) -> Fetched:  # noqa: ANN401  (confluent-kafka ships no types)
-    return Fetched(
+def _record(message: Any) -> Located:  # noqa: ANN401  (confluent-kafka ships no types)
+    return Located(
         topic=message.topic(),
         partition=message.partition(),
         offset=message.offset(),

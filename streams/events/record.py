@@ -54,6 +54,19 @@ class Record(Message, Protocol):
     def partition(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A record that is made where no client has made one: of a message and its place, or of a row of one."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
 class Records(Protocol):
     """Consecutive messages of one partition, in offset order: a list of records, or something quicker to make.
 

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from streams.errors import PoisonError, Reason
 from streams.events.messages import Format
-from streams.events.record import Rejected
+from streams.events.record import Located, Rejected
 from streams.kafka.route_config import RouteConfig
 from streams.kafka.route_sink import Counts, RouteSink
 from streams.kafka.route_source import RouteSource, headers_of
@@ -51,19 +51,6 @@ class _Lane:
     stamp: Stamp
     waiting: deque[_Waiting] = field(default_factory=deque)
     bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fetched:
-    """A record as dead letters want it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
 
 
 class RouteSession:
@@ -169,7 +156,7 @@ class RouteSession:
             self._sink.pending.read += count
 
     def _bury(self, message: Message, refusal: Refusal) -> None:
-        record, detail = _fetched(message), refusal.error.detail
+        record, detail = _located(message), refusal.error.detail
         if refusal.row != WHOLE:
             detail = f"event {refusal.row} of its message: {detail}"
         self._sink.bury(
@@ -205,8 +192,8 @@ class RouteSession:
         self._committed(counts, self._source.left() + waiting)
 
 
-def _fetched(message: Message) -> _Fetched:
-    return _Fetched(
+def _located(message: Message) -> Located:
+    return Located(
         topic=message.topic() or "",
         partition=message.partition() or 0,
         offset=message.offset() or 0,

@@ -30,23 +30,10 @@ from streams.events.formats.arrow_lists import is_list, list_values
 from streams.events.formats.arrow_stream import MOST_ROWS, is_sound, one_row, opened, table_of
 from streams.events.formats.arrow_values import Array, is_scalar, missing, values_of
 from streams.events.ids import mixed
-from streams.events.record import Record
+from streams.events.record import Located, Record
 from streams.events.schema import EventSchema
 from streams.events.values import Coded, Typed, Values, joined
 from streams.ikjt.jagged import Jagged
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Row:
-    """A record that holds one event of another record."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -138,7 +125,7 @@ class ArrowTables:
             return record
         if self._last is None or self._last[0] is not value:
             self._last = value, opened(value)
-        return Row(
+        return Located(
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
