@@ -44,16 +44,18 @@ def test_a_worker_sheds_counts_it_and_is_made_again_by_its_marks_after_a_kill(ka
         "drain_ms": 500,
         "max_ahead_bytes": BOUND,
         "when_ahead": "shed",
-        "shed_step_ms": 200,
+        "shed_step_ms": 20,
     }
     with town(kafka, "worker-sheds", tmp_path) as place:
         place.produce(0, SOME)
         place.end(0, len(SOME))
         first = place.start(**small)
-        place.wait_for_log(0, '"share": 0.25')
+        while '"share": 0.25' not in place.logs():
+            assert first.poll() is None, "it ended before it had decided twice"
+            train_late(place)  # or output could wait before the share has risen
         first.kill()
         first.wait()
-        assert sum(size for _, size in sizes(place)) > BOUND, "it went on without a trainer"
+        assert sum(size for _, size in sizes(place)) > BOUND, "it went on though the trainer is behind"
         decided = shares(place)
         second = place.start(**small)
         while second.poll() is None:
