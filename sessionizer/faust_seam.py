@@ -11,7 +11,8 @@ What differs from a stock worker, and where:
                 an offset that is not in the topic is `lost`, and never replaced by the earliest or latest
     commits     `_commit_tps` commits what the handler has finished, for observers only; a failure is counted and
                 superseded by the next commit, and never stops the worker (faust-streaming #611, #318)
-    consumer    `_create_worker_consumer` gives it our security settings, committed reads and an even assignment
+    consumer    `_create_worker_consumer` gives it our security settings, committed reads and an even assignment; it
+                does not make a topic by asking for it
     producer    not started: what is emitted goes through the partitions' own transactional producers
     shutdown    `on_stop` drains the handler while the group still counts us in; a second signal quits at once
 
@@ -28,15 +29,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import aiokafka
 import faust
+from aiokafka import client
 from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.app.base import BootStrategy
 from faust.transport.drivers import aiokafka as driver
@@ -74,6 +78,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         config = app.worker_config
         self._assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
         fetcher.PartitionRecords = MessagesOnly
+        client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),
             client_id=f"{config.app}-{config.instance or os.getpid()}",
@@ -361,11 +366,13 @@ def run_worker(app: BulkApp) -> bool:
     try:
         worker.execute_from_commandline()
     except SystemExit as exit_:
-        cause: BaseException | None = exit_
-        while cause is not None:
+        # Mode raises what made it crash from itself: the chain of causes may be a circle.
+        causes: list[BaseException] = [exit_]
+        while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+            causes.append(cause)
+        for cause in causes:
             if isinstance(cause, OSError):
                 raise cause from None
-            cause = cause.__cause__ or cause.__context__
         if exit_.code:
             raise RuntimeError("the Faust worker failed; its log has the reason") from (exit_.__cause__ or exit_)
     return worker.interrupted

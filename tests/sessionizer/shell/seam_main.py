@@ -1,4 +1,4 @@
-"""The seam to Faust alone, as a process of its own, with a handler that changes its mind during every fetch.
+"""The seam to Faust alone, as a process of its own, with a handler that changes its mind during every fetch, or breaks.
 
 Owns nothing: one JSON argument says where Kafka is, which topic, how many records it holds and what the handler does.
 The last line on stdout has the offsets that were handed over, and how many of them before the handler moved.
@@ -30,10 +30,11 @@ _MOVES_AT = 4
 
 @dataclass
 class Fickle:
-    """Wants records when it is asked before a fetch and none when it is asked again; may go back during one."""
+    """Wants records when asked before a fetch and none when asked again; may go back during one, or break."""
 
     total: int
     moves: bool
+    breaks: bool
     deadline: Deadline
     taken: list[int] = field(default_factory=list)
     before_move: int = -1
@@ -67,6 +68,8 @@ class Fickle:
 
     def take(self, lane: Lane, records: Records, next_offset: int) -> None:
         assert lane == LANE
+        if self.breaks:
+            raise RuntimeError("this handler is broken")
         self.taken += [message.offset for message in records]
         self.next_offset = next_offset
 
@@ -94,10 +97,11 @@ def main(settings: dict[str, object]) -> None:
     configure("warning")
     topic = str(settings["topic"])
     deadline = Deadline.after(Clock(), int(str(settings["timeout_ms"])))
-    handler = Fickle(int(str(settings["total"])), bool(settings["moves"]), deadline)
+    handler = Fickle(int(str(settings["total"])), bool(settings["moves"]), bool(settings["breaks"]), deadline)
     config = WorkerConfig(app=f"{topic}-app", session_timeout_ms=6_000, max_poll_records=7)
     kafka = KafkaConfig(bootstrap=str(settings["bootstrap"]))
-    run_worker(build_app(handler, kafka, (topic,), config, directory=Path(str(settings["directory"]))))
+    directory, web_port = Path(str(settings["directory"])), int(str(settings["web_port"]))
+    run_worker(build_app(handler, kafka, (topic,), config, directory=directory, web_port=web_port))
     found = {"taken": handler.taken, "before_move": handler.before_move, "next_offset": handler.next_offset}
     sys.stdout.write(json.dumps(found | {"failure": handler.failure}) + "\n")
 
