@@ -53,6 +53,34 @@ class Packed:
         return len(self.buffer)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidate:
+    """A column in an encoding that it could have. Nothing is written before somebody asks."""
+
+    encoding: Encoding
+    width: int
+    base: int
+    values: Array
+    """What is written of each value: the value, or how far it is from `base` or from the one before."""
+
+    @property
+    def packed(self) -> Packed:
+        return Packed(self.encoding, self.width, self.base, self._written(self.values))
+
+    def estimated_bytes(self, compressor: zstandard.ZstdCompressor) -> float:
+        """Compressed bytes a value, told from a sample."""
+        bits = self.width if self.encoding is Encoding.BITS else 8 * (self.width or self.values.itemsize)
+        some = _sample(self.values, 8 * _SAMPLE_BYTES // bits)
+        return len(compressor.compress(self._written(some))) / len(some)
+
+    def _written(self, values: Array) -> memoryview:
+        if self.encoding is Encoding.PLAIN:
+            return _bytes_of(np.ascontiguousarray(values))
+        if self.encoding is Encoding.BITS:
+            return _bytes_of(_pack_bits(values, self.width))[: -(-len(values) * self.width // 8)]
+        return _narrow(values, self.width)
+
+
 def plain(column: Array) -> Packed:
     """The column as it is, without a copy where it lies in one piece."""
     return Packed(Encoding.PLAIN, 0, 0, _bytes_of(np.ascontiguousarray(column)))
@@ -71,9 +99,9 @@ def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = 
         return _packed_runs(column)
     candidates = list(_candidates(column, rising=rising))
     if len(candidates) == 1:
-        return candidates[0]
-    costs = [_estimated_bytes(packed, len(column), compressor) for packed in candidates]
-    return candidates[costs.index(min(costs))]
+        return candidates[0].packed
+    costs = [candidate.estimated_bytes(compressor) for candidate in candidates]
+    return candidates[costs.index(min(costs))].packed
 
 
 def pack_matrix(matrix: Array, compressor: zstandard.ZstdCompressor) -> Packed:
@@ -82,8 +110,9 @@ def pack_matrix(matrix: Array, compressor: zstandard.ZstdCompressor) -> Packed:
     if matrix.size < _MIN_VALUES:
         return raw
     packed = Packed(Encoding.FLOATS, 0, 0, pack_floats(matrix).data)
-    smaller = _counted_bytes(packed.buffer) < _estimated_bytes(raw, matrix.size, compressor) * matrix.size
-    return packed if smaller else raw
+    some = _sample(np.frombuffer(raw.buffer, np.uint8), _SAMPLE_BYTES)
+    alone = len(compressor.compress(some.data)) * len(raw) / len(some)
+    return packed if _counted_bytes(packed.buffer) < alone else raw
 
 
 def pack_together(
@@ -118,7 +147,7 @@ def _may_share(column: Array) -> bool:
 def _own_bytes(column: Array, compressor: zstandard.ZstdCompressor) -> float:
     """Compressed bytes a value if the column is packed alone, told from a sample."""
     some = _sample(column, _SAMPLE_VALUES)
-    return min(_estimated_bytes(packed, len(some), compressor) for packed in _candidates(some, rising=False))
+    return min(candidate.estimated_bytes(compressor) for candidate in _candidates(some, rising=False))
 
 
 def _packed_ranked(column: Array) -> Packed:
@@ -151,7 +180,7 @@ def _counted_bytes(buffer: memoryview) -> float:
     return total
 
 
-def _candidates(column: Array, *, rising: bool) -> Iterator[Packed]:
+def _candidates(column: Array, *, rising: bool) -> Iterator[_Candidate]:
     """Every encoding that could be the smallest one."""
     wide = _widened(column)
     low = int(column.min())
@@ -159,27 +188,19 @@ def _candidates(column: Array, *, rising: bool) -> Iterator[Packed]:
     num_bytes = max(1, -(-spread.bit_length() // 8))
     counted = wide - np.uint64(low % 2**64)
     if num_bytes < column.dtype.itemsize:
-        yield Packed(Encoding.FIXED, num_bytes, _signed(low), _narrow(counted, num_bytes))
+        yield _Candidate(Encoding.FIXED, num_bytes, _signed(low), counted)
     else:
-        yield plain(column)
+        yield _Candidate(Encoding.PLAIN, 0, 0, column)
     if spread.bit_length() % 8 and spread.bit_length() < _WORD_BITS - 1:
-        packed = _pack_bits(counted, spread.bit_length())
-        size = -(-len(column) * spread.bit_length() // 8)
-        yield Packed(Encoding.BITS, spread.bit_length(), _signed(low), _bytes_of(packed)[:size])
+        yield _Candidate(Encoding.BITS, spread.bit_length(), _signed(low), counted)
     if not rising:
         return
-    difference = np.diff(wide, prepend=wide[:1])
-    steps = zigzag(difference)
+    steps = np.zeros(len(wide), np.uint64)
+    np.subtract(wide[1:], wide[:-1], out=steps[1:])
+    steps = zigzag(steps)
     num_bytes = max(1, -(-int(steps.max()).bit_length() // 8))
     if num_bytes < column.dtype.itemsize:
-        yield Packed(Encoding.DELTA, num_bytes, _signed(int(wide[0])), _narrow(steps, num_bytes))
-
-
-def _estimated_bytes(packed: Packed, count: int, compressor: zstandard.ZstdCompressor) -> float:
-    """Compressed bytes a value, told from a sample of the buffer."""
-    sample = _sample(np.frombuffer(packed.buffer, np.uint8), _SAMPLE_BYTES)
-    covered = len(sample) / len(packed.buffer) * count
-    return len(compressor.compress(sample.data)) / covered
+        yield _Candidate(Encoding.DELTA, num_bytes, _signed(int(wide[0])), steps)
 
 
 def _sample(column: Array, size: int) -> Array:
@@ -187,7 +208,7 @@ def _sample(column: Array, size: int) -> Array:
     if len(column) <= size:
         return column
     piece = size // _PIECES
-    starts = np.linspace(0, len(column) - piece, _PIECES).astype(np.int64)
+    starts = [k * (len(column) - piece) // (_PIECES - 1) for k in range(_PIECES)]
     return np.concatenate([column[start : start + piece] for start in starts])
 
 

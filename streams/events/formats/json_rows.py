@@ -22,7 +22,7 @@ from streams.ikjt.jagged import Jagged
 from streams.ikjt.kernels import uncounted_inlined
 
 MEMORY_BYTES: Final = 8 << 20
-"""Text of the lists that one decoder remembers, unless a single poll has more."""
+"""Text of the lists that one decoder remembers, and those of the poll in which there came to be more."""
 EMPTY: Final = 0
 """The row without ids."""
 _NUM_SLOTS: Final = 1 << 17
@@ -40,7 +40,7 @@ class KnownRows:
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
-        self._begin(memory_bytes)
+        self._begin(2 * memory_bytes)
 
     def _begin(self, capacity: int) -> None:
         # Memory that nothing is written to is not taken. The shortest list, "[1]", has three bytes; an id has two.
@@ -54,8 +54,10 @@ class KnownRows:
 
     def make_room(self, num_bytes: int) -> Room:
         """What `row_of` needs, with room for the lists of a poll of so many bytes."""
-        if int(self._used[_BYTES]) + num_bytes > len(self._texts):
-            self._begin(max(self._memory_bytes, num_bytes))
+        used_bytes = int(self._used[_BYTES])
+        # Most lists of a poll are known, and take none of the room that has to be there for them.
+        if used_bytes > self._memory_bytes or used_bytes + num_bytes > len(self._texts):
+            self._begin(self._memory_bytes + max(self._memory_bytes, num_bytes))
         return self._values, self._offsets, self._texts, self._starts, self._slots, self._used
 
     def add(self, ids: Sequence[int], num_bytes: int) -> int:

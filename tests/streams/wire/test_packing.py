@@ -51,10 +51,15 @@ def columns(draw: st.DrawFn) -> Array:
     return np.asarray(values, dtype=dtype)
 
 
+def candidates(column: Array) -> list[Packed]:
+    """The column in every encoding that it could have."""
+    return [each.packed for each in _candidates(column, rising=True)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(columns())
 def test_every_candidate_encoding_gives_the_column_back(column: Array) -> None:
-    for packed in [plain(column), pack(column, COMPRESSOR), *_candidates(column, rising=True)]:
+    for packed in [plain(column), pack(column, COMPRESSOR), *candidates(column)]:
         back = there_and_back(packed, column)
         assert back.dtype == column.dtype
         assert back.tolist() == column.tolist()
@@ -63,9 +68,9 @@ def test_every_candidate_encoding_gives_the_column_back(column: Array) -> None:
 @pytest.mark.parametrize("width", range(1, 64))
 def test_every_bit_width_works(width: int) -> None:
     column = np.asarray([0, 2**width - 1, 1, 0, 2**width - 1, 2 ** (width - 1)], dtype=np.uint64)
-    candidates = list(_candidates(column, rising=True))
-    assert (Encoding.BITS in {packed.encoding for packed in candidates}) == (width % 8 != 0 and width < 63)
-    assert all(there_and_back(packed, column).tolist() == column.tolist() for packed in candidates)
+    found = candidates(column)
+    assert (Encoding.BITS in {packed.encoding for packed in found}) == (width % 8 != 0 and width < 63)
+    assert all(there_and_back(packed, column).tolist() == column.tolist() for packed in found)
 
 
 def test_a_column_of_one_value_takes_no_bytes() -> None:
@@ -116,7 +121,7 @@ def test_a_column_whose_end_is_unlike_its_beginning_is_judged_by_both() -> None:
 
 def test_buffers_that_do_not_fit_their_section_are_refused() -> None:
     column = np.arange(100, dtype=np.int64)
-    for packed in _candidates(column, rising=True):
+    for packed in candidates(column):
         buffer = np.frombuffer(packed.buffer, dtype=np.uint8)
         with pytest.raises(WireError, match="100 values need"):
             unpack(replace(section_of(packed, column), size=len(buffer) - 1), buffer[:-1])
@@ -124,7 +129,7 @@ def test_buffers_that_do_not_fit_their_section_are_refused() -> None:
 
 def test_values_beyond_int32_are_refused_instead_of_cut() -> None:
     column = np.asarray([2**31, 2**31 + 1], dtype=np.int64)
-    packed = next(iter(_candidates(column, rising=True)))
+    packed = candidates(column)[0]
     narrow = np.zeros(2, dtype=np.int32)
     with pytest.raises(WireError, match="beyond int32"):
         unpack(
