@@ -3,8 +3,8 @@
 Owns the choice between the encodings. Knows nothing of mini-batches; the way back is `unpacking`.
 
 All arithmetic is modulo 2^64, so every int64 and uint64 column round-trips. Which encoding wins depends on how zstd
-sees the result (bit packing hides repeats from it, bytes do not), so a sample of each candidate is compressed and
-the smallest is taken. What symbols cost is counted instead: zstd gives them about their entropy.
+sees the result, so a sample of each candidate is compressed and the smallest is taken. Packed bits hide repeats from
+it: what they take is their width. What symbols cost is counted, too: zstd gives them about their entropy.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class _Candidate:
         return Packed(self.encoding, self.width, self.base, self._written(self.values))
 
     def estimated_bytes(self, compressor: zstandard.ZstdCompressor) -> float:
-        """Compressed bytes a value, told from a sample."""
-        bits = self.width if self.encoding is Encoding.BITS else 8 * (self.width or self.values.itemsize)
-        some = _sample(self.values, 8 * _SAMPLE_BYTES // bits)
+        """Compressed bytes a value, told from a sample; what bits take is known, since zstd sees nothing in them."""
+        if self.encoding is Encoding.BITS:
+            return self.width / 8
+        some = _sample(self.values, _SAMPLE_BYTES // (self.width or self.values.itemsize))
         return len(compressor.compress(self._written(some))) / len(some)
 
     def _written(self, values: Array) -> memoryview:
