@@ -15,7 +15,7 @@ from infra.services import kafka, memory_broker
 from infra.services.errors import ServiceStartError
 from infra.services.kafka import Broker, BrokerPorts, KafkaCluster, brokers_that_answer
 from infra.services.memory_broker import MemoryBroker
-from infra.services.process import Child, ServiceProcess
+from infra.services.process import POLL_MS, Child, ServiceProcess
 from infra.services.record import BrokerRecord, StackRecord
 from infra.services.redis import START_MS as REDIS_START_MS
 from infra.services.redis import RedisServer
@@ -94,12 +94,24 @@ class Fleet:
         return stopped
 
     def stop_brokers(self, report: Callable[[str], None]) -> list[str]:
-        """Stop the brokers, all at once: the last ones of a cluster could not leave it in good order alone."""
+        """Stop the brokers, all at once.
+
+        A broker leaves in good order by a vote. The last ones of a cluster, when most have left, would ask for one for
+        ever: they do not get the whole time.
+        """
         running = [process for _, process in self.broker_processes() if process.identity() is not None]
         for process in running:
             process.ask_to_stop()
+        majority = len(self.cluster.brokers) // 2 + 1
+        deadline, can_vote = Deadline.after(self.clock, kafka.STOP_MS), True
+        while (alive := [process for process in running if process.identity() is not None]) and not deadline.passed:
+            if can_vote and len(alive) < majority:
+                can_vote = False
+                deadline = Deadline.after(self.clock, min(deadline.left_ms(), kafka.STOP_ALONE_MS))
+            self.clock.sleep(POLL_MS)
         for process in running:
-            process.stop(kafka.STOP_MS)
+            process.stop(grace_ms=0)
+            process.forget()
             report(f"{process.name} stopped")
         return [process.name for process in running]
 

@@ -22,7 +22,7 @@ from infra.services.errors import PortTakenError, ServiceStartError
 from infra.services.process import Child, ServiceProcess
 from infra.services.toolchain import KafkaPrograms
 
-FORMAT_MS, START_MS, STOP_MS = 60_000, 90_000, 30_000
+FORMAT_MS, START_MS, STOP_MS, STOP_ALONE_MS = 60_000, 90_000, 30_000, 5_000
 BIND_FAILURES = ("Address already in use", "Socket server failed to bind")
 # C1 only and the serial collector: measured faster to start and smaller on few cores.
 JVM: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")

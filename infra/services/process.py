@@ -139,6 +139,12 @@ class ServiceProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(identity.pid, signal.SIGTERM)
 
+    def forget(self) -> None:
+        """Nothing is left of a child that has ended: neither its pid file nor, if it was ours, its exit status."""
+        with contextlib.suppress(FileNotFoundError, ValueError, IndexError, ChildProcessError):
+            os.waitpid(Identity.parse(self.pid_file.read_text()).pid, os.WNOHANG)
+        self.pid_file.unlink(missing_ok=True)
+
     def kill(self) -> bool:
         """SIGKILL at once, as a crash would, pid file and all. False if it was not running."""
         identity = self.identity()

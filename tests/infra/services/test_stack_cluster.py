@@ -1,4 +1,4 @@
-"""Three brokers: replicated, alive with one of them gone, whole again after `up`."""
+"""Three brokers: replicated, alive with one of them gone, whole again after `up`, gone soon after `down`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from infra.clock import Clock
+from infra.services.kafka import STOP_MS
 from infra.services.stack import Stack
 from tests.infra.services.topic_io import create_topic, produce, read_all
 
@@ -32,3 +34,9 @@ def test_a_cluster_of_three_goes_on_without_one_and_takes_it_back(stack: Stack) 
     assert stack.up() == addresses
     assert stack.status().up
     assert [number for number, _ in read_all(addresses.kafka, "replicated")] == list(range(200))
+
+    clock = Clock()
+    begun_ms = clock.monotonic_ms()
+    assert set(stack.down()) == {"kafka-1", "kafka-2", "kafka-3", "redis"}
+    assert clock.monotonic_ms() - begun_ms < STOP_MS, "the last broker got all the time to wait for a vote"
+    assert not list((stack.directory / "run").glob("*.pid"))
