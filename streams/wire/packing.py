@@ -94,11 +94,12 @@ def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = 
     """
     if len(column) == 0:
         return plain(column)
-    if int(column.min()) == int(column.max()):
-        return Packed(Encoding.CONSTANT, 0, _signed(int(column[0])), memoryview(b""))
+    low, high = _ends(column)
+    if low == high:
+        return Packed(Encoding.CONSTANT, 0, _signed(low), memoryview(b""))
     if rising and len(column) >= _MIN_VALUES and 4 * num_runs(column) <= len(column):
         return _packed_runs(column)
-    candidates = list(_candidates(column, rising=rising))
+    candidates = list(_candidates(column, low, high, rising=rising))
     if len(candidates) == 1:
         return candidates[0].packed
     costs = [candidate.estimated_bytes(compressor) for candidate in candidates]
@@ -148,7 +149,8 @@ def _may_share(column: Array) -> bool:
 def _own_bytes(column: Array, compressor: zstandard.ZstdCompressor) -> float:
     """Compressed bytes a value if the column is packed alone, told from a sample."""
     some = _sample(column, _SAMPLE_VALUES)
-    return min(candidate.estimated_bytes(compressor) for candidate in _candidates(some, rising=False))
+    candidates = _candidates(some, *_ends(some), rising=False)
+    return min(candidate.estimated_bytes(compressor) for candidate in candidates)
 
 
 def _packed_ranked(column: Array) -> Packed:
@@ -181,11 +183,15 @@ def _counted_bytes(buffer: memoryview) -> float:
     return total
 
 
-def _candidates(column: Array, *, rising: bool) -> Iterator[_Candidate]:
-    """Every encoding that could be the smallest one."""
+def _ends(column: Array) -> tuple[int, int]:
+    """Least and greatest value."""
+    return int(column.min()), int(column.max())
+
+
+def _candidates(column: Array, low: int, high: int, *, rising: bool) -> Iterator[_Candidate]:
+    """Every encoding that could be the smallest one, of a column from `low` to `high`."""
     wide = _widened(column)
-    low = int(column.min())
-    spread = int(column.max()) - low
+    spread = high - low
     num_bytes = max(1, -(-spread.bit_length() // 8))
     counted = wide - np.uint64(low % 2**64)
     if num_bytes < column.dtype.itemsize:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streams.errors import WireError
 from streams.wire.layout import Encoding, Kind
-from streams.wire.packing import Array, Packed, _candidates, pack, pack_matrix, plain
+from streams.wire.packing import Array, Packed, _candidates, _ends, pack, pack_matrix, plain
 from streams.wire.table import Section
 from tests.streams.wire.reading import unpack
 
@@ -53,7 +53,7 @@ def columns(draw: st.DrawFn) -> Array:
 
 def candidates(column: Array) -> list[Packed]:
     """The column in every encoding that it could have."""
-    return [each.packed for each in _candidates(column, rising=True)]
+    return [each.packed for each in _candidates(column, *_ends(column), rising=True)]
 
 
 @settings(max_examples=200, deadline=None)
