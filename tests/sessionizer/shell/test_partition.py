@@ -24,10 +24,10 @@ from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
-from streams.errors import InvariantError
+from streams.errors import InvariantError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.inputs import Input, Position
-from streams.metrics import Silent
+from streams.metrics import Reporter, Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
 from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, MemoryRecord, events, identities, records
 
@@ -51,6 +51,7 @@ class Life:
     batches: BatchConfig = BATCHES
     sessions: SessionConfig = SESSIONS
     decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
+    reporter: Reporter = field(default_factory=Silent)
     late: bool = False
     """Whether offsets that nobody can read are passed as late as possible."""
 
@@ -70,7 +71,7 @@ class Life:
         )
 
     def open(self) -> Partition:
-        report = PartitionReport(Silent(), 0)
+        report = PartitionReport(self.reporter, 0)
         return Partition(
             0,
             self.makers(),
@@ -95,7 +96,7 @@ class Life:
                 self.partition.tick(caught_up=tuple(self.partition.inputs))
                 if finish:
                     self.partition.finish()
-            except Killed:
+            except (Killed, RetryableError):
                 self.deaths += 1
                 self.partition = None
             else:
