@@ -38,6 +38,7 @@ FORSAKEN: Final = -4
 """`slot` of one that is remembered but was not emitted: nothing corrects it. Only these two are <= `REMEMBERED`."""
 _SUM, _LATEST = int(Combine.SUM), int(Combine.LATEST)
 _SMALLEST: Final = 64
+NO_OFFSET: Final = 2**63 - 1
 _NEVER_MS: Final = MAX_MS + MAX_MS // 2
 """Behind every time that is ever reached, and far from the end of int64."""
 
@@ -57,6 +58,19 @@ def _swap(heap: Any, i: Any, j: Any) -> None:
     a.time, b.time = b.time, a.time
     a.id, b.id = b.id, a.id
     a.row, b.row = b.row, a.row
+
+
+@nb.njit(cache=True, nogil=True)
+def smallest_offset(keys: Any, used: Any) -> Any:
+    """Of the rows in use that are not remembered; NO_OFFSET if there is none.
+
+    Asked every second: arrays for it, as long as there are rows, would be too large to be made so often.
+    """
+    smallest = NO_OFFSET
+    for r in range(len(keys)):
+        if used[r] and keys[r].slot > REMEMBERED:
+            smallest = min(smallest, keys[r].offset)
+    return smallest
 
 
 @nb.njit(cache=True, nogil=True)

@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 
 import aiokafka
 import faust
-from aiokafka import client
+from aiokafka import client, conn
 from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -60,6 +60,8 @@ _POLL_S = 0.2
 _PAUSED_S = 0.02
 _WATCH_S = 1.0
 MAX_POLL_MS = 300_000
+_READ_AHEAD_BYTES = 4 << 20
+"""Of a broker's answer, read before the socket is paused; aiokafka would pause sixty times in a fetch."""
 _HEARTBEATS = 3
 """Heartbeats per session timeout."""
 
@@ -78,6 +80,7 @@ class BulkConsumerThread(driver.AIOKafkaConsumerThread):
         config = app.worker_config
         self._assignor = RoundRobinPartitionAssignor if len(app.bulk_topics) == 1 else RangePartitionAssignor
         fetcher.PartitionRecords = MessagesOnly
+        conn.READER_LIMIT = _READ_AHEAD_BYTES
         client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
         return aiokafka.AIOKafkaConsumer(
             **app.kafka.aiokafka(),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sessionizer.account import Account
+from sessionizer.allocator import give_back_early
 from sessionizer.faust_seam import build_app, run_worker
 from sessionizer.garbage import collect_rarely
 from sessionizer.handler import Lane
@@ -322,6 +323,7 @@ class Fleet:
 def run(job: Job, *, directory: Path, exit_at_end: bool = False, web_port: int = 0) -> Summary:
     """Work until a signal, a failure, or the end of all partitions; Faust keeps its files in `directory`."""
     collect_rarely()
+    give_back_early()
     fleet = Fleet(job, exit_at_end=exit_at_end)
     app = build_app(fleet, job.kafka, job.topics.inputs, job.worker, directory=directory, web_port=web_port)
     interrupted = run_worker(app)

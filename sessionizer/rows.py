@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sessionizer import cut
-from sessionizer.corrections import REMEMBERED
+from sessionizer.corrections import NO_OFFSET, smallest_offset
 from sessionizer.growing import grown
 from sessionizer.list_chunks import ListChunks
 from sessionizer.waiting import OPEN
@@ -160,8 +160,8 @@ class Rows:
     @property
     def smallest_offset(self) -> int | None:
         """Smallest offset of a held event; a sample that has left and may be corrected is not held."""
-        held = self.keys["offset"][self._used & (self.keys["slot"] > REMEMBERED)]
-        return int(held.min()) if len(held) else None
+        smallest = int(smallest_offset(self.keys, self._used))
+        return smallest if smallest < NO_OFFSET else None
 
     def _grow(self, by: int) -> None:
         old = len(self.keys)

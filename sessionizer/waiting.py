@@ -194,7 +194,7 @@ class Waiting:
         missing = num_closings - int(self.state[0]["num_free"])
         if missing > 0:
             old, size = len(self.table), len(self.table) + max(missing, len(self.table), _SMALLEST)
-            self.table = grown(self.table, size)
+            self.table = grown(self.table, size, self._num_touched)
             fresh = np.arange(size - 1, old - 1, -1, dtype=np.int32)
             names = np.concatenate([self.free[: self.state[0]["num_free"]], fresh])
             self.state[0]["num_free"] = len(names)
@@ -205,6 +205,12 @@ class Waiting:
             needed = int(self.state[0]["num_entries"]) + num_closings + num_hastened
             if 2 * needed > len(self.heap):
                 self.heap = grown(self.heap, 2 * needed, int(self.state[0]["num_entries"]))
+
+    @property
+    def _num_touched(self) -> int:
+        """Places up to the last one that is taken. Places are made for all that could wait, and most stay untouched."""
+        places = np.flatnonzero(self.table["size"] > 0)
+        return int(places[-1]) + 1 if len(places) else 0
 
     def _drop_stale(self) -> None:
         places = np.flatnonzero(self.table["size"] > 0)

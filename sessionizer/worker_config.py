@@ -40,7 +40,7 @@ class WorkerConfig:
     max_queue_records: int = 10_000
     """Records of a partition that wait to be processed; when there are more, fetching it pauses. Few, so that they are
     still in the caches when their turn comes."""
-    max_poll_records: int = 2_500
+    max_poll_records: int = 10_000
     """Records handed over at once, of all partitions together."""
     max_fetch_bytes: int = 4 << 20
     """Bytes fetched from a partition at once."""
