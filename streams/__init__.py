@@ -11,6 +11,7 @@ exchange/     whole mini-batches for other tools: Arrow, Parquet, NumPy, records
 reshape       joins, cuts and splits mini-batches (pure)
 routing/      where routed records go, and in which order (pure)
 inputs        what a join task reads, and positions in it (pure)
+unaligned     64 bits from any byte (pure, compiled)
 clock_mark    what the wall clock decided, written down (pure)
 wire          mini-batches as bytes, versioned (pure)
 advisor/      what deduplication gains on a sample, and which features to group (pure)

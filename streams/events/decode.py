@@ -11,6 +11,7 @@ empty rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -58,13 +59,14 @@ class EventDecoder:
             raise ValueError("decode needs at least one record: without any there is no next offset")
         verdicts, stride = Verdicts(), self._format.stride
         appended = _appended(records)
-        messages = self._format.parse(*self._readable(records, verdicts), verdicts)
-        offset = np.array([record.offset for record in records], dtype=np.int64)
+        values = [record.value for record in records]
+        messages = self._format.parse(*self._readable(values, verdicts), verdicts)
+        offset = np.fromiter(map(attrgetter("offset"), records), np.int64, len(records))
         places = messages.places
         origin = places // stride
         events = self._interpreter.events(messages, offset[origin], appended[origin], verdicts)
-        erased = np.array([i for i, record in enumerate(records) if record.value is None], dtype=np.int64)
-        if len(erased):
+        if None in values:
+            erased = np.array([i for i, value in enumerate(values) if value is None], dtype=np.int64)
             erasing, where = [records[i] for i in erased.tolist()], erased * stride
             tombs = self._interpreter.tombstones(erasing, where, offset[erased], appended[erased], verdicts)
             order = np.argsort(np.concatenate([places, where]), kind="stable")
@@ -72,19 +74,21 @@ class EventDecoder:
         self._check_times(events, places, verdicts)
         return self._settle(records, events, places, verdicts, now_ms)
 
-    def _readable(self, records: Records, verdicts: Verdicts) -> tuple[list[int], list[bytes]]:
+    def _readable(self, values: list[bytes | None], verdicts: Verdicts) -> tuple[Sequence[int], list[bytes]]:
         """Positions and values of the records that have a value of an acceptable size."""
         limit, stride = self._max_value_bytes, self._format.stride
-        values = [record.value for record in records if record.value is not None]
-        if len(values) == len(records) and max(map(len, values)) <= limit:
-            return list(range(len(values))), values
-        sized = [(i, record.value) for i, record in enumerate(records) if record.value is not None]
-        large = [(i, len(value)) for i, value in sized if len(value) > limit]
-        for i, size in large:
-            told = PoisonError(Reason.TOO_LARGE, f"the message has {size} bytes of at most {limit}")
-            verdicts.reject(i * stride, told)
-        kept = [(i, value) for i, value in sized if len(value) <= limit] if large else sized
-        return [i for i, _ in kept], [value for _, value in kept]
+        there = [value for value in values if value is not None]
+        if len(there) == len(values) and max(map(len, there)) <= limit:
+            return range(len(there)), there
+        positions, kept = [], []
+        for i, value in enumerate(values):
+            if value is not None and len(value) > limit:
+                told = PoisonError(Reason.TOO_LARGE, f"the message has {len(value)} bytes of at most {limit}")
+                verdicts.reject(i * stride, told)
+            elif value is not None:
+                positions.append(i)
+                kept.append(value)
+        return positions, kept
 
     def _check_times(self, events: EventBatch, places: I64, verdicts: Verdicts) -> None:
         """Refuse times that no event can have: a wrong unit, most often."""

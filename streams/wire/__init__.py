@@ -14,7 +14,6 @@ bound      how large a message can become, without encoding it
 codec      a mini-batch to sections and back
 dictionary trained zstd dictionaries, for small messages
 damage     what can be wrong with a section, in words
-unaligned  64 bits from any byte
 
 A message is a header of 64 bytes and a body compressed with zstd. The body is a table of sections (kind, name,
 dtype, encoding, count, position) and their buffers, each at a multiple of 64 bytes. Both parts are under a CRC-32C.

@@ -24,6 +24,7 @@ from streams.errors import WireError
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.windows import Group
 from streams.minibatch import LINEAGE_DTYPES, Lineage, MiniBatch
+from streams.unaligned import PADDING
 from streams.wire import layout
 from streams.wire.arena import read_columns
 from streams.wire.dictionary import DICTIONARY_BYTES, Provider, loaded, provided, train
@@ -33,7 +34,6 @@ from streams.wire.layout import Encoding, Header, Kind
 from streams.wire.packing import pack, pack_matrix, pack_together
 from streams.wire.sections import Column, Sections
 from streams.wire.table import Section, read_table, table_bytes, write_table
-from streams.wire.unaligned import PADDING
 
 Array = npt.NDArray[Any]
 

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.unaligned import PADDING, load_u64
 from streams.wire import damage
 from streams.wire.dictionaries import count_ids, rank_order, read_dictionary, steps_of
 from streams.wire.symbols import OPEN_BITS, SMALLEST, bits_left, put_bits, symbols_of
-from streams.wire.unaligned import PADDING, load_u64
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]

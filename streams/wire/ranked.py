@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.unaligned import ANY_BITS, PADDING, get_bits, load_u64, low_bits
 from streams.wire import damage
 from streams.wire.dictionaries import count_ids, rank_order, read_dictionary, steps_of
 from streams.wire.symbols import (
@@ -30,7 +31,6 @@ from streams.wire.symbols import (
     symbol_of,
     symbols_of,
 )
-from streams.wire.unaligned import ANY_BITS, PADDING, get_bits, load_u64, low_bits
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]

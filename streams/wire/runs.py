@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.unaligned import PADDING, load_u32
 from streams.wire import damage
 from streams.wire.symbols import (
     OPEN_BITS,
@@ -28,7 +29,6 @@ from streams.wire.symbols import (
     unzigzag,
     zigzag,
 )
-from streams.wire.unaligned import PADDING, load_u32
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]

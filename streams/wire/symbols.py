@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
-from streams.wire.unaligned import load_u64
+from streams.unaligned import load_u64
 
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from streams.errors import WireError
 from streams.ikjt.kernels import compiled
+from streams.unaligned import load_u32, load_u64
 from streams.wire import damage
 from streams.wire.layout import ALIGNMENT, DTYPE_CODES, DTYPES, MAX_DECODED_BYTES, Encoding, Header, Kind
-from streams.wire.unaligned import load_u32, load_u64
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
+from streams.unaligned import ANY_BITS, PADDING, get_bits, load_u64, low_bits
 from streams.wire import damage
 from streams.wire.layout import DTYPES, FLOAT32, INT32, Encoding
 from streams.wire.paired import read_paired
@@ -20,7 +21,6 @@ from streams.wire.ranked import read_ranked
 from streams.wire.runs import read_floats, read_runs
 from streams.wire.symbols import unzigzag
 from streams.wire.table import BASE, COUNT, DTYPE, ENCODING, POSITION, SIZE, WIDTH
-from streams.wire.unaligned import ANY_BITS, PADDING, get_bits, load_u64, low_bits
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]

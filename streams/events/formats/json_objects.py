@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from streams.errors import PoisonError, Reason
 from streams.events.columns import Verdicts
@@ -133,9 +132,10 @@ class JsonObjects:
 
     def parse(self, positions: Sequence[int], values: Sequence[bytes], verdicts: Verdicts) -> ParsedObjects:
         # Lists of a message that is given up half-way are decoded twice.
-        room = self._known.make_room(2 * sum(map(len, values)))
-        scanned = scan(values, self._keys, len(self._singles), len(self._lists), room)
-        content = np.fromiter(map(xxhash.xxh3_64_intdigest, values), dtype=np.uint64, count=len(values))
+        sizes = np.fromiter(map(len, values), np.int64, len(values))
+        room = self._known.make_room(2 * int(sizes.sum()))
+        scanned = scan(values, sizes, self._keys, len(self._singles), len(self._lists), room)
+        content = scanned.content_hash
         places = np.array(positions, dtype=np.int64)
         kept: I64 | None = None
         parsed: list[msgspec.Struct] = []

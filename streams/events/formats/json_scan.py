@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
-from streams.events.event import I64
+from streams.events.event import I64, U64
 from streams.events.formats.json_rows import EMPTY, Room, row_of
 from streams.events.formats.json_tokens import (
     FLOAT,
@@ -34,6 +35,9 @@ from streams.ikjt.kernels import uncounted, uncounted_inlined
 IN_TEXT: Final = -1
 """In place of a list's row: it is no list of integers; its text is told instead."""
 _TWICE: Final = -2
+_PADDING: Final = 8
+"""Zeros behind the text: a literal is looked at four bytes at a time, wherever it begins."""
+_PIECE_BYTES: Final = 1 << 17
 _SINGLE, _LIST, _OBJECT = 0, 1, 2
 _OPEN, _CLOSE, _OPEN_LIST, _COMMA, _SMALL_N = 123, 125, 91, 44, 110
 _KEY = np.dtype([("start", "i4"), ("length", "i4"), ("kind", "i4"), ("target", "i4"), ("seen", "i8")])
@@ -80,6 +84,8 @@ class Scanned:
     """What was found in N messages; of those that were not understood nothing that means anything."""
 
     text: Text
+    content_hash: U64
+    """[N], of the messages' bytes."""
     understood: npt.NDArray[np.bool_]
     """[N]."""
     kinds_SN: npt.NDArray[np.uint8]
@@ -100,13 +106,13 @@ class Scanned:
     """How many lists are there at all."""
 
 
-def scan(values: Sequence[bytes], keys: Keys, num_singles: int, num_lists: int, room: Room) -> Scanned:
-    """The messages of a poll; `room` has some for all of their lists."""
-    text = np.frombuffer(b"\0".join([*values, b"\0" * 8]), np.uint8)
+def scan(values: Sequence[bytes], sizes: I64, keys: Keys, num_singles: int, num_lists: int, room: Room) -> Scanned:
+    """The messages of a poll, of these sizes in bytes; `room` has some for all of their lists."""
     num = len(values)
-    ends = np.cumsum(np.fromiter(map(len, values), np.int64, num) + 1) - 1
+    ends = np.cumsum(sizes + 1) - 1
     found = Scanned(
-        text,
+        np.empty(int(ends[-1]) + 1 + _PADDING if num else _PADDING, np.uint8),
+        np.zeros(num, np.uint64),
         np.zeros(num, np.bool_),
         np.zeros((num_singles, num), np.uint8),
         np.zeros((num_singles, num), np.int64),
@@ -117,27 +123,35 @@ def scan(values: Sequence[bytes], keys: Keys, num_singles: int, num_lists: int, 
         np.zeros(num_lists, np.int64),
         np.zeros(num_lists, np.int64),
     )
+    found.text[-_PADDING:] = 0
     keys.keys["seen"] = -1
     out = (found.kinds_SN, found.numbers_SN, found.numbers_SN.view(np.float64), found.ends_SN, found.counts_S6)
+    out_lists = (found.rows_LN, found.spans_LN2, found.unusual_L, found.found_L)
     asked = (keys.text, keys.keys, keys.bounds, keys.hints)
-    _scan(
-        text,
-        ends,
-        asked,
-        out,
-        (found.rows_LN, found.spans_LN2, found.unusual_L, found.found_L),
-        room,
-        found.understood,
-        np.empty(len(keys.hints), np.int64),
-    )
+    marks = (found.understood, np.empty(len(keys.hints), np.int64))
+    first = start = 0
+    while first < num:
+        # A piece is copied, hashed and walked through while it is in the caches.
+        last = max(first + 1, int(np.searchsorted(ends, start + _PIECE_BYTES)))
+        stop, some = int(ends[last - 1]), values[first:last]
+        found.text[start:stop] = np.frombuffer(b"\0".join(some), np.uint8)
+        found.text[stop] = 0
+        found.content_hash[first:last] = np.fromiter(map(xxhash.xxh3_64_intdigest, some), np.uint64, last - first)
+        _scan(found.text, (start, first), ends[first:last], asked, out, out_lists, room, marks)
+        first, start = last, stop + 1
     return found
 
 
 @uncounted
-def _scan(text: Text, ends: I64, asked: Any, out: Any, out_lists: Any, room: Room, understood: Any, above: I64) -> None:
-    start = 0
+def _scan(
+    text: Text, place: tuple[int, int], ends: I64, asked: Any, out: Any, out_lists: Any, room: Room, marks: Any
+) -> None:
+    """A piece of the text. `place`: where it begins, and which message that is; `marks`: `understood` and `above`."""
+    start, first = place
+    understood, above = marks
     for i in range(len(ends)):
-        understood[i] = _walk(text, start, i, asked, out, out_lists, room, above) == ends[i]
+        message = first + i
+        understood[message] = _walk(text, start, message, asked, out, out_lists, room, above) == ends[i]
         start = ends[i] + 1
 
 

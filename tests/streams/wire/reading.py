@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.unaligned import padded
 from streams.wire import peek
 from streams.wire.arena import read_columns
 from streams.wire.layout import Header, aligned
 from streams.wire.table import Section, read_table, write_table
-from streams.wire.unaligned import padded
 
 
 def unpack(section: Section, buffer: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:

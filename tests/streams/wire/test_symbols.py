@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.ikjt.kernels import numbered_rows
+from streams.unaligned import padded
 from streams.wire.damage import WORDS
 from streams.wire.paired import MOST_BITS, pack_paired, read_paired
 from streams.wire.ranked import ONCE, pack_ranked, read_ranked
@@ -27,7 +28,6 @@ from streams.wire.symbols import (
     unzigzag,
     zigzag,
 )
-from streams.wire.unaligned import padded
 
 Array = npt.NDArray[np.uint64]
 U64 = st.one_of(st.integers(0, 20), st.integers(0, 2**64 - 1), st.integers(0, 63).map(lambda bits: 2**bits))

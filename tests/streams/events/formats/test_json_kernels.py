@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -50,6 +51,11 @@ anything = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def sizes(values: list[bytes]) -> npt.NDArray[np.int64]:
+    """[N], in bytes."""
+    return np.array([len(value) for value in values], np.int64)
 
 
 def spelled(value: object) -> str:
@@ -97,7 +103,7 @@ def test_numbers_are_the_same_to_the_last_bit(texts: list[str]) -> None:
     keys = Keys.of(planted(singles, lists), singles, lists)
     values = [f'{{"price":{text}}}'.encode() for text in texts]
     room = KnownRows(MEMORY_BYTES).make_room(sum(map(len, values)))
-    scanned = scan(values, keys, len(singles), len(lists), room)
+    scanned = scan(values, sizes(values), keys, len(singles), len(lists), room)
     for i in np.flatnonzero(scanned.understood).tolist():
         found = column_of(scanned, singles.index("price"), np.array([i])).scalars()[0]  # type: ignore[union-attr]
         wanted = msgspec.json.decode(texts[i])
@@ -124,7 +130,7 @@ def test_what_producers_write_is_understood(
     keys = Keys.of(planted(singles, lists), singles, lists)
     value = json.dumps(message, separators=separators, ensure_ascii=escaped).encode()
     room = KnownRows(MEMORY_BYTES).make_room(len(value))
-    assert scan([value], keys, len(singles), len(lists), room).understood.all()
+    assert scan([value], sizes([value]), keys, len(singles), len(lists), room).understood.all()
 
 
 def test_a_list_that_repeats_from_poll_to_poll_is_one_row() -> None:
