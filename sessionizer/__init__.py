@@ -48,6 +48,7 @@ emit           outlets on Kafka, with and without transactions
 changelog      the truth about profiles on Kafka, read back
 recovery       the journal on Kafka: progress, cuts and marks read back
 trainer_place  the trainer's committed offsets and the sizes of what follows them
+pressure       what waits for the trainer and what is shed, for whoever asks
 refusals       partitions that a worker cannot work on
 garbage        how often Python looks for garbage
 wiring         what a worker is made of

@@ -37,14 +37,19 @@ class Ahead:
     @property
     def uncounted(self) -> tuple[int, int] | None:
         """The offsets (first, after the last) that have to be counted next; None if that would change nothing."""
-        if self._start >= self._end or self.num_bytes >= self._max_bytes:
+        if not self.has_uncounted or self.num_bytes >= self._max_bytes:
             return None
         return self._start, self._end
 
     @property
+    def has_uncounted(self) -> bool:
+        """Whether more may wait than is known."""
+        return self._start < self._end
+
+    @property
     def is_full(self) -> bool:
         """Whether output must wait: the bound is reached, or may be."""
-        return self.num_bytes >= self._max_bytes or self._start < self._end
+        return self.num_bytes >= self._max_bytes or self.has_uncounted
 
     def count(self, sizes: Iterable[Size], next_offset: int) -> None:
         """Mini-batches that were there before, in order: all that there are below `next_offset`."""

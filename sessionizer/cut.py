@@ -51,11 +51,14 @@ def encode(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Header and arrays to bytes."""
     members = [_Member(name, _spelled(array.dtype), array.shape) for name, array in arrays.items()]
     index = msgspec.json.encode(_Index(dict(header), members))
-    body = b"".join(
-        [len(index).to_bytes(_LENGTH_BYTES, "little"), index]
-        + [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
-    )
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(body)
+    size = _LENGTH_BYTES + len(index) + sum(array.nbytes for array in arrays.values())
+    # Array by array: a copy of all of them would be as large as what is held.
+    compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=size)
+    parts = [compressor.compress(len(index).to_bytes(_LENGTH_BYTES, "little") + index)]
+    parts += [
+        compressor.compress(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data) for array in arrays.values()
+    ]
+    return b"".join([*parts, compressor.flush()])
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], Arrays]:

@@ -25,6 +25,7 @@ from benchmarks.turns import I64, Result, timed, with_context
 from streams.kafka import client, topics
 
 ROUNDS: Final = 3
+EVENTS_A_MESSAGE: Final = 512
 NOT_INSTALLED: Final = "bytewax is not installed; `uv sync --extra cpu --group bench` installs it"
 
 
@@ -60,7 +61,7 @@ def small(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Res
     law = Law()
     short, slow, long = (fill(place.kafka, f"json150-{n}", law, n) for n in (sizes.short, sizes.slow, sizes.long))
     runs = entrants(place)
-    costs = _in_turns({name: (run, slow if name == "agent" else long) for name, run in runs.items()}, short, rounds)
+    costs = _in_turns({name: (run, short, slow if name == "agent" else long) for name, run in runs.items()}, rounds)
     context = _context(long, rounds) | {"event_bytes": round(long.num_bytes / long.num_events)}
     ours = costs["recd"]
     told = {
@@ -83,7 +84,7 @@ def listed(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Re
     law = Law(lists=True, clicked=0.05)
     short, long = (fill(place.kafka, f"json-long-{n}", law, n) for n in (sizes.short, sizes.listed))
     runs = {"recd": _recd(place), "everything": _confluent(place, "everything")}
-    costs = _in_turns({name: (run, long) for name, run in runs.items()}, short, rounds)
+    costs = _in_turns({name: (run, short, long) for name, run in runs.items()}, rounds)
     context = _context(long, rounds) | {"event_bytes": round(long.num_bytes / long.num_events)}
     yield _line(
         "sessionizer.json_long.over_decode_all",
@@ -91,6 +92,28 @@ def listed(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Re
         "consume and decode of every list, alone",
         costs["everything"],
         context,
+    )
+
+
+def many_a_message(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Result]:
+    """Arrow messages of many events: recd against recd on the same events, a JSON message each."""
+    rounds = rounds or sizes.rounds
+    law = Law()
+    runs: dict[str, tuple[Run, Filled, Filled]] = {}
+    for name, events in (("arrow", EVENTS_A_MESSAGE), ("json", 1)):
+        short, long = (
+            fill(place.kafka, f"many-{name}-{n}", law, n, events_a_message=events) for n in (sizes.short, sizes.long)
+        )
+        runs[name] = _recd(place), short, long
+    costs = _in_turns(runs, rounds)
+    long = runs["arrow"][2]
+    context = _context(long, rounds) | {"event_bytes": round(long.num_bytes / long.num_events)}
+    yield _line(
+        f"sessionizer.arrow{EVENTS_A_MESSAGE}.over_json150",
+        costs["arrow"],
+        "the same worker, a JSON message each",
+        costs["json"],
+        context | {"events_a_message": EVENTS_A_MESSAGE},
     )
 
 
@@ -105,18 +128,18 @@ def entrants(place: Place) -> dict[str, Run]:
     return found | ({"bytewax": _bytewax(place)} if find_spec("bytewax") else {})
 
 
-def _in_turns(runs: Mapping[str, tuple[Run, Filled]], short: Filled, rounds: int) -> dict[str, I64]:
-    """Nanoseconds an event of each, one a round. A first round on the short topic is not counted: it fills caches."""
-    for name, (run, _) in runs.items():
+def _in_turns(runs: Mapping[str, tuple[Run, Filled, Filled]], rounds: int) -> dict[str, I64]:
+    """Nanoseconds an event of each, one a round. A first round on the short topics is not counted: it fills caches."""
+    for name, (run, short, _) in runs.items():
         run(short, f"{name}-warm")
     begun: dict[str, list[float]] = {name: [] for name in runs}
     whole: dict[str, list[float]] = {name: [] for name in runs}
     for r in range(rounds):
-        for name, (run, long) in runs.items():
+        for name, (run, short, long) in runs.items():
             begun[name].append(run(short, f"{name}-short{r}"))
             whole[name].append(run(long, f"{name}-long{r}"))
     costs = {}
-    for name, (_, long) in runs.items():
+    for name, (_, short, long) in runs.items():
         more = np.asarray(whole[name]) - np.median(begun[name])
         costs[name] = (1e9 * more / (long.num_events - short.num_events)).astype(np.int64)
     return costs

@@ -29,7 +29,7 @@ def measure(sizes: Sizes | None = None, ends: FlatSizes | None = None) -> Iterat
         stack = Stack(Path(name) / "services", tied=True)
         try:
             place = Place(stack.up(brokers=1, kind="kafka").kafka, Path(name) / "runs", max(os.sched_getaffinity(0)))
-            for part in (contest.small, contest.listed):
+            for part in (contest.small, contest.listed, contest.many_a_message):
                 for line in part(place, sizes):
                     yield with_context(line, _machine())
             for scenario in flat.SCENARIOS:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.sessionizer.arrow_stream import Bundle, bundled
 from benchmarks.sessionizer.stream import LISTS, Law, messages
 from infra.config import Config, from_values
 from infra.config_file import resolved
@@ -37,37 +38,46 @@ class Filled:
     num_events: int
     num_bytes: int
     """Of the values."""
+    events_a_message: int = 1
 
 
-def fill(kafka: str, topic: str, law: Law, num_views: int, *, partitions: int = PARTITIONS) -> Filled:
-    """Make the topics of that name and send the stream; a user's events go to one partition."""
+def fill(
+    kafka: str, topic: str, law: Law, num_views: int, *, partitions: int = PARTITIONS, events_a_message: int = 1
+) -> Filled:
+    """Make the topics of that name and send the stream; a user's events go to one partition.
+
+    As JSON; as Arrow where a message has more than one event.
+    """
     config = configured(kafka, topic, law, partitions=partitions)
     topics.ensure(client.admin(config.kafka), config.topics)
     producer = client.producer(config.kafka, client_id="bench", extra={"queue.buffering.max.messages": 1_000_000})
-    ends, num_bytes = [0] * partitions, 0
-    for message in messages(law, num_views):
-        partition = message.user % partitions
+    ends, num_events, num_bytes = [0] * partitions, 0, 0
+    stream = messages(law, num_views)
+    one_by_one = (Bundle(one.user % partitions, one.time_ms, str(one.user).encode(), one.value, 1) for one in stream)
+    for one in one_by_one if events_a_message == 1 else bundled(stream, partitions, events_a_message):
         while True:
             try:
-                producer.produce(topic, message.value, str(message.user).encode(), partition, timestamp=message.time_ms)
+                producer.produce(topic, one.value, one.key, one.partition, timestamp=one.time_ms)
                 break
             except BufferError:
                 producer.poll(0.1)
-        ends[partition] += 1
-        num_bytes += len(message.value)
+        ends[one.partition] += 1
+        num_events += one.num_events
+        num_bytes += len(one.value)
     for partition, end in enumerate(ends):
         mark = ClockMark(partition=partition, after_offset=end, kind=MarkKind.END)
         producer.produce(config.topics.clock, mark.encode(), None, partition)
     if left := producer.flush(_FLUSH_S):
-        raise RetryableError(f"{left} events of topic {topic} were not taken in {_FLUSH_S} s")
+        raise RetryableError(f"{left} messages of topic {topic} were not taken in {_FLUSH_S} s")
     return Filled(
         kafka=kafka,
         topic=topic,
         partitions=partitions,
         law=law,
         num_views=num_views,
-        num_events=sum(ends),
+        num_events=num_events,
         num_bytes=num_bytes,
+        events_a_message=events_a_message,
     )
 
 

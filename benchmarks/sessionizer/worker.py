@@ -29,6 +29,8 @@ def work(
 ) -> Worked:
     """Run one worker under a new name; `more` are sections of its configuration. Raises if an event is missing."""
     sections = {"run": {"directory": str(directory / name)}} | more
+    if filled.events_a_message > 1:
+        sections |= {"format": {"name": "arrow"}}
     config = setup.configured(
         filled.kafka, filled.topic, filled.law, name=name, partitions=filled.partitions, more=sections
     )

@@ -3,8 +3,8 @@
 Owns the choice between the encodings. Knows nothing of mini-batches; the way back is `unpacking`.
 
 All arithmetic is modulo 2^64, so every int64 and uint64 column round-trips. Which encoding wins depends on how zstd
-sees the result (bit packing hides repeats from it, bytes do not), so a sample of each candidate is compressed and
-the smallest is taken. What symbols cost is counted instead: zstd gives them about their entropy.
+sees the result, so a sample of each candidate is compressed and the smallest is taken. Packed bits hide repeats from
+it: what they take is their width. What symbols cost is counted, too: zstd gives them about their entropy.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class _Candidate:
         return Packed(self.encoding, self.width, self.base, self._written(self.values))
 
     def estimated_bytes(self, compressor: zstandard.ZstdCompressor) -> float:
-        """Compressed bytes a value, told from a sample."""
-        bits = self.width if self.encoding is Encoding.BITS else 8 * (self.width or self.values.itemsize)
-        some = _sample(self.values, 8 * _SAMPLE_BYTES // bits)
+        """Compressed bytes a value, told from a sample; what bits take is known, since zstd sees nothing in them."""
+        if self.encoding is Encoding.BITS:
+            return self.width / 8
+        some = _sample(self.values, _SAMPLE_BYTES // (self.width or self.values.itemsize))
         return len(compressor.compress(self._written(some))) / len(some)
 
     def _written(self, values: Array) -> memoryview:
@@ -93,11 +94,12 @@ def pack(column: Array, compressor: zstandard.ZstdCompressor, *, rising: bool = 
     """
     if len(column) == 0:
         return plain(column)
-    if int(column.min()) == int(column.max()):
-        return Packed(Encoding.CONSTANT, 0, _signed(int(column[0])), memoryview(b""))
+    low, high = _ends(column)
+    if low == high:
+        return Packed(Encoding.CONSTANT, 0, _signed(low), memoryview(b""))
     if rising and len(column) >= _MIN_VALUES and 4 * num_runs(column) <= len(column):
         return _packed_runs(column)
-    candidates = list(_candidates(column, rising=rising))
+    candidates = list(_candidates(column, low, high, rising=rising))
     if len(candidates) == 1:
         return candidates[0].packed
     costs = [candidate.estimated_bytes(compressor) for candidate in candidates]
@@ -147,7 +149,8 @@ def _may_share(column: Array) -> bool:
 def _own_bytes(column: Array, compressor: zstandard.ZstdCompressor) -> float:
     """Compressed bytes a value if the column is packed alone, told from a sample."""
     some = _sample(column, _SAMPLE_VALUES)
-    return min(candidate.estimated_bytes(compressor) for candidate in _candidates(some, rising=False))
+    candidates = _candidates(some, *_ends(some), rising=False)
+    return min(candidate.estimated_bytes(compressor) for candidate in candidates)
 
 
 def _packed_ranked(column: Array) -> Packed:
@@ -180,11 +183,15 @@ def _counted_bytes(buffer: memoryview) -> float:
     return total
 
 
-def _candidates(column: Array, *, rising: bool) -> Iterator[_Candidate]:
-    """Every encoding that could be the smallest one."""
+def _ends(column: Array) -> tuple[int, int]:
+    """Least and greatest value."""
+    return int(column.min()), int(column.max())
+
+
+def _candidates(column: Array, low: int, high: int, *, rising: bool) -> Iterator[_Candidate]:
+    """Every encoding that could be the smallest one, of a column from `low` to `high`."""
     wide = _widened(column)
-    low = int(column.min())
-    spread = int(column.max()) - low
+    spread = high - low
     num_bytes = max(1, -(-spread.bit_length() // 8))
     counted = wide - np.uint64(low % 2**64)
     if num_bytes < column.dtype.itemsize:

@@ -1,12 +1,16 @@
-"""Views in one topic, outcomes in another, real Kafka and a kill -9: the batches of the same events in one topic."""
+"""Views in one topic, outcomes in another, real Kafka and a kill -9: the batches of the same events in one topic.
+
+Views come in two halves. When the workers have read the first one their watermark stands still, with sessions open
+and views that wait for outcomes: whoever dies or hands over then has work in flight, on a slow machine too.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -67,7 +71,9 @@ def configs(kafka: str, directory: Path) -> tuple[Path, Path]:
     labels = one[one.index("[[labels]]") :]
     where = f'{REST}[kafka]\nbootstrap = "{kafka}"\n'
     names = '[topics]\ninteractions = "both"\nminibatches = "both-batches"\npartitions = 2\n'
-    apps = ['[worker]\napp = "both-app"\n', '[worker]\napp = "views-app"\ncut_every_ms = 300\n']
+    # Between two halves time must not go on by the clock.
+    still = "cut_every_ms = 300\nidle_ms = 600_000\n"
+    apps = ['[worker]\napp = "both-app"\n', f'[worker]\napp = "views-app"\n{still}']
     paths = directory / "one.toml", directory / "two.toml"
     paths[0].write_text(one + names + where + apps[0])
     paths[1].write_text(two + labels + where + apps[1])
@@ -77,6 +83,29 @@ def configs(kafka: str, directory: Path) -> tuple[Path, Path]:
 def write(path: Path, events: list[dict[str, object]]) -> str:
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     return str(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """`recd sessionizer` in the background."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @staticmethod
+    def start(config: Path, log: Path, *words: str) -> Worker:
+        command = [sys.executable, "-m", "infra.cli", "sessionizer", *words, "-c", str(config)]
+        with log.open("w") as stderr:
+            return Worker(subprocess.Popen(command, stderr=stderr), log)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def halves(directory: Path, views: list[dict[str, object]]) -> tuple[str, str]:
+    middle = len(views) // 2
+    return write(directory / "half.jsonl", views[:middle]), write(directory / "rest.jsonl", views[middle:])
 
 
 def test_two_topics_give_the_batches_of_one_though_the_worker_is_killed(kafka: str, tmp_path: Path) -> None:
@@ -89,17 +118,15 @@ def test_two_topics_give_the_batches_of_one_though_the_worker_is_killed(kafka: s
     views = [event for event in events if event["type"] == "view"]
     outcomes = [event for event in events if event["type"] != "view"]
     recd("ingest", write(tmp_path / "outcomes.jsonl", outcomes), "--outcomes", "-c", str(two))
-    command = [sys.executable, "-m", "infra.cli"]
-    slowly = ["ingest", write(tmp_path / "views.jsonl", views), "--end", "--rate", "250", "-c", str(two), "--json"]
-    with subprocess.Popen([*command, *slowly], stdout=subprocess.PIPE, text=True) as ingest:
-        worker = subprocess.Popen([*command, "sessionizer", "-c", str(two)], stderr=subprocess.DEVNULL)
-        try:
-            before = sum(map(len, batches_of(kafka, "views-batches", least=8)))
-            assert ingest.poll() is None, "the worker must die with work in flight"
-        finally:
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-        assert ingest.wait(120) == 0
+    first, rest = halves(tmp_path, views)
+    recd("ingest", first, "-c", str(two))
+    worker = Worker.start(two, tmp_path / "worker.log")
+    try:
+        before = sum(map(len, batches_of(kafka, "views-batches", least=8)))
+        assert worker.process.poll() is None, worker.log.read_text()
+    finally:
+        worker.kill()
+    recd("ingest", rest, "--end", "-c", str(two))
     account = recd("sessionizer", "--exit-at-end", "-c", str(two))["account"]
     found = batches_of(kafka, "views-batches")
     assert before < sum(map(len, found))
@@ -123,12 +150,14 @@ def members(admin: AdminClient, group: str) -> list[int]:
     return [len(one.assignment.topic_partitions) if one.assignment else 0 for one in told.members]
 
 
-def wait_for_members(kafka: str, group: str, wanted: list[int]) -> None:
+def wait_for_members(kafka: str, group: str, wanted: list[int], workers: list[Worker]) -> None:
     """Until the partitions are given out like this."""
     clock, admin = Clock(), client.admin(KafkaConfig(bootstrap=kafka))
     deadline = Deadline.after(clock, 120_000)
     while (found := members(admin, group)) != wanted:
-        assert not deadline.passed, found
+        for worker in workers:
+            assert worker.process.poll() is None, worker.log.read_text()
+        assert not deadline.passed, (found, *(worker.log.read_text() for worker in workers))
         clock.sleep(100)
 
 
@@ -144,27 +173,23 @@ def test_two_workers_on_two_topics_hand_over_and_give_the_batches_of_one_topic(k
     views = [event for event in events if event["type"] == "view"]
     outcomes = [event for event in events if event["type"] != "view"]
     recd("ingest", write(tmp_path / "outcomes.jsonl", outcomes), "--outcomes", "-c", str(two))
-    command = [sys.executable, "-m", "infra.cli"]
-    slowly = ["ingest", write(tmp_path / "views.jsonl", views), "--end", "--rate", "80", "-c", str(two), "--json"]
-    work = [*command, "sessionizer", "-c", str(two)]
-    with subprocess.Popen([*command, *slowly], stdout=subprocess.DEVNULL) as ingest:
-        first = subprocess.Popen(work, stderr=subprocess.DEVNULL)
-        second = None
-        try:
-            wait_for_members(kafka, "shared-app", [4])
-            second = subprocess.Popen([*work, "--exit-at-end"], stderr=subprocess.DEVNULL)
-            wait_for_members(kafka, "shared-app", [2, 2])
-            batches_of(kafka, "shared-batches", least=8)
-            assert ingest.poll() is None, "partitions must move with work in flight"
-            first.terminate()
-            assert first.wait(60) == 0
-            assert ingest.wait(120) == 0
-            assert second.wait(120) == 0
-        finally:
-            for worker in (first, second):
-                if worker is not None:
-                    worker.kill()
-                    worker.wait()
+    half, rest = halves(tmp_path, views)
+    recd("ingest", half, "-c", str(two))
+    first, second = None, None
+    try:
+        first = Worker.start(two, tmp_path / "first.log")
+        wait_for_members(kafka, "shared-app", [4], [first])
+        second = Worker.start(two, tmp_path / "second.log", "--exit-at-end")
+        wait_for_members(kafka, "shared-app", [2, 2], [first, second])
+        batches_of(kafka, "shared-batches", least=8)
+        first.process.terminate()
+        assert first.process.wait(60) == 0, first.log.read_text()
+        recd("ingest", rest, "--end", "-c", str(two))
+        assert second.process.wait(120) == 0, second.log.read_text()
+    finally:
+        for worker in (first, second):
+            if worker is not None:
+                worker.kill()
     for mine, theirs in zip(batches_of(kafka, "shared-batches"), expected, strict=True):
         assert [batch.sequence for batch in mine] == list(range(len(mine)))
         assert [batch.content_hash for batch in mine] == [batch.content_hash for batch in theirs]
