@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from sessionizer.outlet import Chunk
 from sessionizer.recovery import offset_of
-from streams.errors import RetryableError
+from streams.errors import InvariantError, RetryableError
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
@@ -75,7 +75,13 @@ class KafkaChangelog:
         place = TopicPartition(self._topics.profiles, self._partition, start)
         try:
             first, _ = consumer.get_watermark_offsets(place, _TIMEOUT_S)
-            place.offset = max(start, first)
+            if start < first:
+                # Compaction leaves gaps, and never moves where the topic begins.
+                raise InvariantError(
+                    f"profiles {start} to {first} of {place.topic}[{self._partition}] were deleted, so histories would "
+                    "lack what was in them; restore that topic, or begin anew with another worker.app and mini-batch "
+                    "topic"
+                )
             consumer.assign([place])
             silent_s = 0.0
             while silent_s < _TIMEOUT_S:

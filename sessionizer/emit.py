@@ -37,6 +37,8 @@ SEQUENCE, PARTITION, WATERMARK = "recd-sequence", "recd-partition", "recd-waterm
 """Headers of a mini-batch: what a reader may want to know without decoding it."""
 _TIMEOUT_MS: Final = 60_000
 """A transaction that Kafka does not finish in this time is given up, and the partition recovered."""
+_LONGEST_TRANSACTION_MS: Final = 900_000
+"""What brokers allow, unless told otherwise."""
 _MISSING_MS: Final = 5_000
 _RETRIES: Final = 10
 _FENCED: Final = (
@@ -279,7 +281,10 @@ def open_outlet(partition: int, kafka: KafkaConfig, topics: TopicsConfig, config
         "queue.buffering.max.kbytes": 2 * config.max_transaction_bytes // 1024,
     }
     if not kafka.plain:
-        settings["transaction.timeout.ms"] = _TIMEOUT_MS
+        # A worker that slept for less than a session is still the owner, but a transaction that ran out meanwhile looks
+        # as if it had another one.
+        lasts_ms = min(2 * config.session_timeout_ms, _LONGEST_TRANSACTION_MS)
+        settings["transaction.timeout.ms"] = max(_TIMEOUT_MS, lasts_ms)
     producer = client.producer(
         kafka,
         client_id=name,

@@ -115,6 +115,9 @@ class BulkConsumer(driver.Consumer):
         while not self.should_stop:
             await self.sleep(_WATCH_S)
             consumer = self._thread._consumer
+            if consumer is not None and consumer._fetcher is not None and consumer._fetcher.error_future.done():
+                # What broke there is in the log already. Without this it would look like a topic without records.
+                consumer._fetcher.error_future.result()
             try:
                 if consumer is not None and consumer._coordinator is not None:
                     consumer._coordinator.check_errors()

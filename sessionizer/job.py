@@ -74,6 +74,7 @@ class PartitionThread:
         """Inputs that need not wait for the other one, and of which not much waits."""
         self._changed = threading.Condition()
         self._stopping = self._lost = False
+        self._at_work: Partition | None = None
         self._thread = threading.Thread(target=self._run, name=f"partition-{partition}", daemon=True)
         self._thread.start()
 
@@ -142,8 +143,9 @@ class PartitionThread:
                 return
 
     def _work(self) -> None:
-        partition = self._job.partition(self.partition)
+        partition = self._job.partition(self.partition, self._pause)
         try:
+            self._at_work = partition
             with self._changed:
                 self._inbox.clear()
                 self._queued = dict.fromkeys(Input, 0)
@@ -163,7 +165,15 @@ class PartitionThread:
             partition.finish()
             self._publish(partition)
         finally:
+            self._at_work = None
             partition.close()
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait for something outside; True once the partition is to stop. What piles up meanwhile is seen."""
+        if self._at_work is not None:
+            self._report_lags(self._at_work)
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopping, seconds)
 
     def _next(self) -> tuple[Input, Records, int] | None:
         with self._changed:
@@ -189,6 +199,9 @@ class PartitionThread:
         most = self._job.worker.max_queue_records
         free = [source for source in self._inputs if partition.num_queued(source) < most]
         self._readable = frozenset(source for source in free if partition.may_read(source, caught_up=caught_up))
+        self._report_lags(partition)
+
+    def _report_lags(self, partition: Partition) -> None:
         for source, lag in tuple(self.lags.items()):
             partition.report.fetch_lag(source, lag + self._queued[source] + partition.num_queued(source))
 

@@ -30,7 +30,7 @@ from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark
-from streams.errors import InvariantError
+from streams.errors import InvariantError, RetryableError
 from streams.events.event import EventBatch
 from streams.events.record import Decoded, Records
 from streams.inputs import Input, Position
@@ -63,7 +63,7 @@ class Partition:
         two = makers.outcomes is not None
         self._profiles = makers.profiles() if makers.profiles is not None else None
         if self._profiles is not None:
-            self._profiles.reach()  # Nothing else is opened again and again while it does not answer.
+            self._profiles.reach()  # An outlet that is open would fence, and have to be kept.
         self._outlet = makers.outlet()
         self._gate = makers.gate(report) if makers.gate is not None else None
         self._journal = makers.journal()
@@ -245,7 +245,14 @@ class Partition:
         """Fetch the profiles of users that the core does not hold, all of them at once."""
         users = self.core.unknown(events)
         if len(users) and self._profiles is not None:
-            self.core.load_profiles(users, self._profiles.read(users.tolist()))
+            self.core.load_profiles(users, self._profiles.read(users.tolist(), self._leave_nothing_open))
+
+    def _leave_nothing_open(self) -> None:
+        """Before a long wait: Kafka aborts a transaction that stays open."""
+        if self._unsent and not self._marks.replaying:
+            if self._cut_position is None:
+                raise RetryableError("nothing was committed yet: the partition begins again")
+            self._commit()
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -5,16 +5,17 @@ come in as protocols.
 
 The copy's tag names the changelog, the offset up to which the copy holds it, and the owner. The truth is what the
 changelog held at the last committed cut (`through`). Where the tag says anything else, the copy is repaired: from the
-tag's offset if it is of this changelog and not beyond the truth, else from nothing. A store that does not answer is
-never taken for an empty one: RetryableError, and the partition waits.
+tag's offset if it is of this changelog and not beyond the truth, else from nothing.
+
+A store that does not answer is never taken for an empty one: the partition waits here with all that it holds, asks
+again after pauses of up to 5 s, and goes on where it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from sessionizer.outlet import Changelog, FencedError
 from state.profile_store import ProfileStore, Tag
@@ -24,17 +25,27 @@ from streams.metrics import Reporter
 
 _ATTEMPTS: Final = 3
 """A copy that is found wrong again right after a repair has another writer, or a server that forgets."""
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+Answer = TypeVar("Answer")
 Log = Callable[[str, Mapping[str, object]], None]
+Pause = Callable[[float], bool]
+"""Waits for so many seconds, or until the partition is to stop; True if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlace:
-    """Which working copy, and whom to tell about it."""
+    """Which working copy, whom to tell about it, and how its partition waits."""
 
     partition: int
     shelf: str
     reporter: Reporter
     log: Log
+    pause: Pause
+
+
+def _nothing() -> None:
+    """What has to be done before waiting, where nothing has."""
 
 
 class ProfileCopy:
@@ -48,46 +59,28 @@ class ProfileCopy:
         self._tag: Tag | None = None
 
     def reach(self) -> None:
-        """RetryableError if the store does not answer."""
-        with self._answering():
-            self._store.read(self._place.shelf, [])
+        """Wait until the store answers. RetryableError, here and below, if the partition is to stop meanwhile."""
+        self._until_answered(lambda: self._store.read(self._place.shelf, []))
 
     def open(self, through: int) -> None:
         """Take the copy over as it must be at a cut: older owners can change it no more."""
         self._through = through
-        with self._answering():
-            for _ in range(_ATTEMPTS):
-                if self._repair():
-                    return
-        raise self._unsteady()
+        if not self._until_answered(lambda: any(self._repair() for _ in range(_ATTEMPTS))):
+            raise self._unsteady()
 
-    def read(self, users: Sequence[int]) -> list[bytes | Missing]:
-        """The profiles of these users as of the last cut."""
-        with self._answering():
-            for _ in range(_ATTEMPTS):
-                tag, values = self._store.read(self._place.shelf, users)
-                if tag == self._expected:
-                    self._place.reporter.count("recd_profiles_read_total", len(users), partition=self._label)
-                    return values
-                self._repair()
-        raise self._unsteady()
+    def read(self, users: Sequence[int], before_waiting: Callable[[], None] = _nothing) -> list[bytes | Missing]:
+        """The profiles of these users as of the last cut; `before_waiting` is called if that may take long."""
+        values = self._until_answered(lambda: self._read(users), before_waiting)
+        if values is None:
+            raise self._unsteady()
+        self._place.reporter.count("recd_profiles_read_total", len(users), partition=self._label)
+        return values
 
     def write(self, values: Mapping[int, bytes | None], through: int) -> None:
         """What has changed by the cut that is committed now; `through` is the changelog's offset at it."""
         self._through = through
-        if not values:
-            return
-        assert self._tag is not None, "a copy is opened before it is written"
-        tag = Tag(topic=self._tag.topic, offset=through, owner=self._tag.owner)
-        with self._answering():
-            if self._store.write(self._place.shelf, values, self._expected, tag.encode()):
-                self._tag = tag
-                self._place.reporter.count("recd_profiles_written_total", len(values), partition=self._label)
-                return
-            for _ in range(_ATTEMPTS):
-                if self._repair():
-                    return
-        raise self._unsteady()
+        if values and not self._until_answered(lambda: self._write(values)):
+            raise self._unsteady()
 
     def close(self) -> None:
         """Leave; the copy stays."""
@@ -100,6 +93,25 @@ class ProfileCopy:
     @property
     def _label(self) -> str:
         return str(self._place.partition)
+
+    def _read(self, users: Sequence[int]) -> list[bytes | Missing] | None:
+        """None if the copy changes again and again."""
+        for _ in range(_ATTEMPTS):
+            tag, values = self._store.read(self._place.shelf, users)
+            if tag == self._expected:
+                return values
+            self._repair()
+        return None
+
+    def _write(self, values: Mapping[int, bytes | None]) -> bool:
+        """False if the copy changes again and again. What was written under a lost answer is repaired, as any other."""
+        assert self._tag is not None, "a copy is opened before it is written"
+        tag = Tag(topic=self._tag.topic, offset=self._through, owner=self._tag.owner)
+        if self._store.write(self._place.shelf, values, self._expected, tag.encode()):
+            self._tag = tag
+            self._place.reporter.count("recd_profiles_written_total", len(values), partition=self._label)
+            return True
+        return any(self._repair() for _ in range(_ATTEMPTS))
 
     def _repair(self) -> bool:
         """Claim the copy and bring it to `through`; False if it changed under our hands."""
@@ -148,17 +160,33 @@ class ProfileCopy:
         fields = {"partition": self._place.partition, "from_offset": tag.offset, "to_offset": self._through}
         self._place.log(event, fields)
 
-    @contextmanager
-    def _answering(self) -> Iterator[None]:
-        """A failure to wait out is counted, and says what it holds up."""
-        try:
-            yield
-        except RetryableError as error:
-            self._place.reporter.count("recd_profile_failures_total", partition=self._label)
-            raise RetryableError(
-                f"partition {self._place.partition} waits for its users' profiles, and nothing is lost meanwhile: "
-                f"{error}"
-            ) from error
+    def _until_answered(self, ask: Callable[[], Answer], before_waiting: Callable[[], None] = _nothing) -> Answer:
+        """Ask until there is an answer. Said once, and counted at every attempt."""
+        pause_s, told = _FIRST_PAUSE_S, False
+        while True:
+            try:
+                answer = ask()
+            except RetryableError as error:
+                self._place.reporter.count("recd_profile_failures_total", partition=self._label)
+                if not told:
+                    told = True
+                    self._tell_of(error)
+                    before_waiting()
+                if self._place.pause(pause_s):
+                    raise RetryableError(f"partition {self._place.partition} has no profiles yet: {error}") from error
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            else:
+                if told:
+                    self._place.log("profiles are there again", {"partition": self._place.partition})
+                return answer
+
+    def _tell_of(self, error: RetryableError) -> None:
+        told = {
+            "partition": self._place.partition,
+            "error": str(error),
+            "what_to_do": "see to what the error says; nothing is lost meanwhile, and the partition goes on by itself",
+        }
+        self._place.log("partition waits for its users' profiles", told)
 
     def _unsteady(self) -> RetryableError:
         return RetryableError(

@@ -47,6 +47,8 @@ class KafkaJournal:
         self._kafka = kafka
         self._topics = topics
         self._warn = warn
+        self._goes_on = False
+        """Whether there is a cut, so that every mark behind it is needed."""
         # The group is a name only: nothing is ever committed or balanced. Small fetch waits keep decisions quick.
         group = f"{topics.minibatches}-journal"
         self._consumer: Consumer = client.consumer(
@@ -75,6 +77,7 @@ class KafkaJournal:
             )
         self._expect_same_topics(progress)
         cut = self._cut(progress.cut) if progress.cut else None
+        self._goes_on = cut is not None
         return Recovered(progress=progress, cut=cut, begin=begin, end=end)
 
     def _expect_same_topics(self, progress: Progress) -> None:
@@ -99,7 +102,7 @@ class KafkaJournal:
 
     def start_clock(self, clock_offset: int) -> PlacedMarks:
         first, _ = self._bounds(self._topics.clock)
-        if clock_offset < first and clock_offset > 0:
+        if clock_offset < first and self._goes_on:
             raise InvariantError(
                 f"clock marks {clock_offset} to {first} of partition {self._partition} have expired, so what they "
                 "decided cannot be repeated; give the clock topic at least the retention of the interactions"

@@ -16,7 +16,7 @@ from sessionizer.emit import open_outlet
 from sessionizer.gate import Gate, GatePlace
 from sessionizer.makers import Makers
 from sessionizer.partition import Partition
-from sessionizer.profile_copy import CopyPlace, ProfileCopy
+from sessionizer.profile_copy import CopyPlace, Pause, ProfileCopy
 from sessionizer.recovery import KafkaJournal
 from sessionizer.reporting import PartitionReport
 from sessionizer.trainer_place import TrainerPlace
@@ -57,15 +57,15 @@ class Job:
     trainer_group: str = "recd-trainer"  # Where the trainer commits what is in a checkpoint.
     profile_store: ProfileStore | None = None  # Where working copies of profiles are, if `profiles` says so.
 
-    def partition(self, partition: int) -> Partition:
-        """Recover one partition; fences every older owner."""
+    def partition(self, partition: int, pause: Pause) -> Partition:
+        """Recover one partition, which waits by `pause`; fences every older owner."""
         makers = Makers(
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
             decoder=self._decoder(self.schema),
             outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
-            profiles=self._profile_copy(partition),
+            profiles=self._profile_copy(partition, pause),
             gate=(lambda report: self._gate(partition, report)) if self.worker.max_ahead_bytes else None,
         )
         report = PartitionReport(self.reporter, partition)
@@ -91,12 +91,12 @@ class Job:
         )
         return Gate(place, TrainerPlace(self.kafka, topic, partition, group), report, self.now_ms())
 
-    def _profile_copy(self, partition: int) -> Callable[[], ProfileCopy] | None:
+    def _profile_copy(self, partition: int, pause: Pause) -> Callable[[], ProfileCopy] | None:
         if not self.profiles.external:
             return None
         store, name = self.profile_store, shelf_name(self.topics.profiles, partition)
         assert store is not None, "profiles are kept outside: a job needs their store"
-        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log)
+        place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log, pause=pause)
         return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
 
     def _decoder(self, schema: EventSchema) -> EventDecoder:

@@ -10,9 +10,10 @@ for compare-and-set. Callers wait for a free connection up to the time-out; the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
+from queue import Empty
 from typing import Any, ClassVar, Final, TypeVar
 
 import redis
@@ -25,6 +26,8 @@ from streams.strict import STRICT
 _Item = TypeVar("_Item")
 
 _FULL: Final = "command not allowed when used memory"
+_NOT_NOW: Final = ("NOREPLICAS", "MISCONF", "BUSY ")
+"""A server that will take writes again: too few replicas, a snapshot that failed, a script that runs for too long."""
 _CHUNK: Final = 1000
 """Keys a command: long enough to be cheap, short enough not to hold up other clients."""
 
@@ -99,6 +102,20 @@ class RedisServer:
         """Close all connections. The stores must not be used afterwards."""
         self._pool.disconnect()
 
+    def _disconnect_idle(self) -> None:
+        """Close the connections that nobody uses: one in use belongs to a caller, who finds out for himself.
+
+        The pool's own way closes what another caller takes meanwhile, and breaks his command in the middle.
+        """
+        idle: list[Any] = []
+        with suppress(Empty):
+            while True:
+                idle.append(self._pool.pool.get_nowait())
+        for connection in idle:
+            if connection is not None:
+                connection.disconnect()
+            self._pool.pool.put_nowait(connection)
+
     @contextmanager
     def failures_named(self) -> Iterator[None]:
         """Redis's errors as ours."""
@@ -108,13 +125,15 @@ class RedisServer:
             raise ConfigError(f"Redis refuses us: {error}; check user and password in redis.url") from error
         except exceptions.ReadOnlyError as error:
             # The server has become a replica. New connections ask again who is the primary; old ones never do.
-            self._pool.disconnect()
+            self._disconnect_idle()
             raise RetryableError(f"Redis has become read-only: {error}") from error
         except _TRANSIENT as error:
             raise RetryableError(f"Redis did not do what was asked: {error}; start it, or correct redis.url") from error
         except exceptions.ResponseError as error:
             if _FULL in str(error):
                 raise RetryableError("Redis is full; raise maxmemory or remove what else is stored there") from error
+            if any(word in str(error) for word in _NOT_NOW):
+                raise RetryableError(f"Redis takes no writes at the moment: {error}") from error
             raise InvariantError(f"Redis holds something else than we stored: {error}") from error
 
 

@@ -2,17 +2,25 @@
 
 Owns the commands. A shelf is one hash: a field for each user (the number, in decimal) and one for the tag, so tag and
 profiles are read in one command, and a shelf that is lost is lost together with its tag.
+
+Commands are few and big, but no bigger than is good for others who use the server: a profile may have half a megabyte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from state.redis import RedisConfig, RedisServer, chunks
+from state.redis import RedisConfig, RedisServer
 from state.store import MISSING, Missing
 
 TAG_FIELD: Final = "tag"
+
+_MOST_BYTES: Final = 4 << 20
+"""Of profiles in a command; with one very large profile, more."""
+_MOST_USERS: Final = 1_000
+_FIRST_USERS: Final = 128
+"""Read at once while nothing is known of their size, as of users who have no profile yet."""
 
 _SCRIPT: Final = """
 local shelf = KEYS[1]
@@ -36,24 +44,32 @@ class RedisProfiles:
         self._server = RedisServer(config)
         self._client = self._server.client
         self._change = self._client.register_script(_SCRIPT)
+        self._at_once, self._largest = _FIRST_USERS, 0
 
     def read(self, shelf: str, users: Sequence[int]) -> tuple[bytes | Missing, list[bytes | Missing]]:
         tags: set[bytes | None] = set()
         found: list[Any] = []
         with self._server.failures_named():
             # Where there is no user there is still a tag to be read.
-            for chunk in list(chunks(users)) or [[]]:
+            while not tags or len(found) < len(users):
+                chunk = users[len(found) : len(found) + self._at_once]
                 answer: Any = self._client.hmget(shelf, [TAG_FIELD, *map(str, chunk)])
                 tags.add(answer[0])
                 found += answer[1:]
+                self._learn(answer[1:])
         tag = tags.pop() if len(tags) == 1 else None
         return MISSING if tag is None else tag, [MISSING if value is None else value for value in found]
 
+    def _learn(self, values: Iterable[bytes | None]) -> None:
+        """Read as many at once as fit, by the largest that was ever seen."""
+        self._largest = max(self._largest, *(len(value or b"") for value in values), 0)
+        if self._largest:
+            self._at_once = max(1, min(_MOST_USERS, _MOST_BYTES // self._largest))
+
     def write(self, shelf: str, values: Mapping[int, bytes | None], expected: bytes | Missing, tag: bytes) -> bool:
-        parts = list(chunks(values.items())) or [[]]
+        parts = list(_parts(values)) or [[]]
         for number, part in enumerate(parts, 1):
-            pairs = [word for user, value in part for word in (str(user), value or b"")]
-            if not self._run(shelf, expected, tag if number == len(parts) else b"", b"", pairs):
+            if not self._run(shelf, expected, tag if number == len(parts) else b"", b"", part):
                 return False
         return True
 
@@ -74,3 +90,18 @@ class RedisProfiles:
         found = b"" if expected is MISSING else expected
         with self._server.failures_named():
             return bool(self._change(keys=[shelf], args=[TAG_FIELD, found, tag, what, *pairs]))
+
+
+def _parts(values: Mapping[int, bytes | None]) -> Iterator[list[bytes | str]]:
+    """Users and profiles by turns, as many as fit a command."""
+    part: list[bytes | str] = []
+    num_bytes = 0
+    for user, value in values.items():
+        data = value or b""
+        if part and (len(part) == 2 * _MOST_USERS or num_bytes + len(data) > _MOST_BYTES):
+            yield part
+            part, num_bytes = [], 0
+        part += [str(user), data]
+        num_bytes += len(data)
+    if part:
+        yield part

@@ -116,7 +116,10 @@ METRICS: Final[dict[Name, Metric]] = {
     "recd_profiles_read_total": Metric("counter", "profiles", "Profiles read from the store", ("partition",)),
     "recd_profiles_written_total": Metric("counter", "profiles", "Profiles written to the store", ("partition",)),
     "recd_profile_failures_total": Metric(
-        "counter", "failures", "Times that a partition waited because the store of profiles failed", ("partition",)
+        "counter",
+        "failures",
+        "Times that the store of profiles gave no answer; the partition waits and asks again",
+        ("partition",),
     ),
     "recd_profile_repairs_total": Metric(
         "counter", "repairs", "Working copies of profiles repaired from the changelog", ("partition",)

@@ -23,7 +23,7 @@ JoinKey = Literal["impression", "user_item"]
 CombineRule = Literal["any", "max", "last", "sum"]
 
 _YEAR_2015_MS: Final = 1_420_070_400_000
-_DAY_MS: Final = 86_400_000
+_FIVE_MINUTES_MS: Final = 300_000
 
 
 class EventKind(IntEnum):
@@ -68,8 +68,9 @@ class Roles:
     latest impression of its user and item."""
     earliest_ms: int = _YEAR_2015_MS
     """Event times before this are dead-lettered: most often a wrong unit. Inclusive."""
-    max_future_ms: int = _DAY_MS
-    """Event times later than the moment of appending by more than this are dead-lettered."""
+    max_future_ms: int = _FIVE_MINUTES_MS
+    """Event times later than the moment of appending by more than this are dead-lettered. At most session.lateness_ms,
+    or one clock that runs ahead makes others late who are in time: the latest event decides what is late."""
 
     def __post_init__(self) -> None:
         if not self.event_id:

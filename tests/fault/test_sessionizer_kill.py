@@ -9,7 +9,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 
+from streams.kafka import client
 from tests.sessionizer.shell.town import Town, town
 from tests.sessionizer.shell.world import events, identities, records, reference
 
@@ -26,6 +28,16 @@ def assert_exactly_once(place: Town, pairs: list[list[tuple[bytes, bytes]]]) -> 
         letters = place.read(place.topics.dead_letter, partition)
         sources = [int(dict(message.headers() or ())["recd-source-offset"] or b"") for message in letters]
         assert sources == [i for i in range(len(some)) if i % 97 == 96]
+
+
+def committed(place: Town) -> list[int]:
+    """What the group's offsets tell observers, by partition."""
+    observer = client.consumer(place.kafka, group=f"{place.topics.minibatches}-app")
+    try:
+        asked = [TopicPartition(place.topics.interactions, partition) for partition in range(PARTITIONS)]
+        return [each.offset for each in observer.committed(asked, timeout=10)]
+    finally:
+        observer.close()
 
 
 @pytest.mark.timeout(900)
@@ -56,6 +68,7 @@ def test_partitions_that_move_between_workers_repeat_and_lose_nothing(kafka: str
         assert summary["ended"]
         assert summary["partitions"] == list(range(PARTITIONS))
         assert_exactly_once(place, pairs)
+        assert committed(place) == PARTITIONS * [EVENTS], "those that went and came back are committed too"
 
 
 @pytest.mark.timeout(900)

@@ -9,8 +9,12 @@ from redis import Redis
 
 from infra.services.ports import LOOPBACK
 from state.redis import RedisConfig, RedisStore
+from state.redis_profiles import RedisProfiles
 from state.store import MISSING, Versioned
 from streams.errors import ConfigError, InvariantError, RetryableError
+
+LIMITS = {"client-query-buffer-limit": "9mb", "client-output-buffer-limit": "normal 64mb 0 0"}
+"""What a client may send at once, and have waiting for it."""
 
 
 def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
@@ -75,6 +79,79 @@ def test_a_server_that_is_full_is_worth_a_retry(redis: str) -> None:
         admin.config_set("maxmemory", 0)
     assert store.get_many(["full"]) == [MISSING]
     store.close()
+
+
+def test_a_server_that_lacks_replicas_is_worth_a_retry(redis: str) -> None:
+    admin = Redis.from_url(redis)
+    store = RedisStore(RedisConfig(url=redis))
+    admin.config_set("min-replicas-to-write", 1)
+    try:
+        for ttl_ms in (None, 1000):
+            with pytest.raises(RetryableError, match="Redis takes no writes at the moment: NOREPLICAS"):
+                store.put_many({"alone": b"1"}, ttl_ms)
+    finally:
+        admin.config_set("min-replicas-to-write", 0)
+    store.close()
+
+
+def refused_as_read_only(store: RedisStore) -> bool:
+    """Whether a write is refused in that way and no other."""
+    try:
+        store.put_many({"demoted": b"1"}, None)
+    except RetryableError as error:
+        return "Redis has become read-only" in str(error)
+    return False
+
+
+def test_a_server_that_was_demoted_is_worth_a_retry_to_everybody_and_is_looked_up_anew(redis: str) -> None:
+    admin = Redis.from_url(redis)
+    store = RedisStore(RedisConfig(url=f"{redis}?client_name=demoted", max_connections=4, timeout_ms=10_000))
+    store.put_many({"demoted": b"0"}, None)
+    admin.replicaof(LOOPBACK, "1")
+    try:
+        with ThreadPoolExecutor(16) as threads:
+            assert all(threads.map(lambda _: refused_as_read_only(store), range(300)))
+        assert refused_as_read_only(store)
+        assert not any(client["name"] == "demoted" for client in admin.client_list()), "old connections never ask again"
+    finally:
+        admin.replicaof("NO", "ONE")
+    store.put_many({"demoted": b"2"}, None)
+    assert store.get_many(["demoted"]) == [b"2"]
+    store.close()
+
+
+def test_an_answer_that_comes_too_late_is_never_given_to_the_next_caller(redis: str) -> None:
+    store = RedisProfiles(RedisConfig(url=redis, timeout_ms=100, max_connections=1))
+    shelf = "late-answers"
+    assert store.write(shelf, {1: b"one", 2: b"two"}, MISSING, b"tag")
+    admin = Redis.from_url(redis)
+    for _ in range(3):
+        admin.client_pause(300, all=True)
+        with pytest.raises(RetryableError, match="Timeout"):
+            store.read(shelf, [1])
+        admin.ping()  # The pause is over.
+        assert store.read(shelf, [2]) == (b"tag", [b"two"])
+    store.close()
+
+
+def test_large_profiles_go_in_commands_that_a_server_with_limits_takes_and_answers(redis: str) -> None:
+    admin = Redis.from_url(redis)
+    before = {name: str(admin.config_get(name)[name]) for name in LIMITS}
+    for name, value in LIMITS.items():
+        admin.config_set(name, value)
+    try:
+        large = {user: bytes([user]) * 400_000 for user in range(250)}
+        for store in (RedisProfiles(RedisConfig(url=redis)), RedisProfiles(RedisConfig(url=redis))):
+            tag = store.read("large", [])[0]
+            assert store.write("large", large, tag, b"tag")
+            users = [*range(10_000, 12_000), *large]
+            assert store.read("large", users) == (b"tag", [MISSING] * 2_000 + list(large.values()))
+            assert store.read("large", users[::-1]) == (b"tag", [*list(large.values())[::-1]] + [MISSING] * 2_000)
+            store.close()
+    finally:
+        for name, value in before.items():
+            admin.config_set(name, value)
+        admin.delete("large")
 
 
 def test_a_stale_connection_is_replaced_after_a_restart_of_the_server(redis: str) -> None:

@@ -16,6 +16,7 @@ from state.memory_profiles import MemoryProfiles
 from state.store import Missing
 from streams import wire
 from streams.clock_mark import ClockMark
+from streams.errors import RetryableError
 from streams.events.record import Rejected
 from streams.inputs import Input, Position
 from streams.minibatch import MiniBatch
@@ -99,6 +100,11 @@ class MemoryOutlet:
         self.open_bytes = 0
         log.owner += 1
         self._owner = log.owner
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was sent and not committed."""
+        return bool(self._pending)
 
     def send_batch(self, batch: MiniBatch, arrived: Arrived | None = None) -> int:
         data = wire.encode(batch)
@@ -207,18 +213,30 @@ class MemoryChangelog:
 
 
 class FusedProfiles(MemoryProfiles):
-    """A store whose process may die before or after each call."""
+    """A store whose process may die before or after each call, and that may not answer for some calls."""
 
     def __init__(self, fuse: Fuse) -> None:
         super().__init__()
         self._fuse = fuse
+        self.silent = 0
+        """So many calls from now on have no answer; every other one of these acts all the same."""
 
     def read(self, shelf: str, users: Sequence[int]) -> tuple[bytes | Missing, list[bytes | Missing]]:
         self._fuse()
-        return super().read(shelf, users)
+        found = super().read(shelf, users)
+        self._answer()
+        return found
 
     def write(self, shelf: str, values: Mapping[int, bytes | None], expected: bytes | Missing, tag: bytes) -> bool:
         self._fuse()
+        if self.silent % 2:
+            self._answer()
         done = super().write(shelf, values, expected, tag)
         self._fuse()
+        self._answer()
         return done
+
+    def _answer(self) -> None:
+        if self.silent:
+            self.silent -= 1
+            raise RetryableError("the store does not answer")

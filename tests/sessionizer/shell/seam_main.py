@@ -11,6 +11,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
+
+from aiokafka.consumer import fetcher
 
 from infra.clock import Clock, Deadline
 from infra.logging import configure
@@ -26,6 +29,11 @@ AGAIN = 5
 """Where one that moves reads on."""
 _MOVES_AT = 4
 """Positions are asked for before each fetch and after it: this is after the second one."""
+
+
+def break_fetch(_: bytes) -> NoReturn:
+    """Takes fetched bytes in the client's own loop, in place of what makes records of them."""
+    raise RuntimeError("this fetch is broken")
 
 
 @dataclass
@@ -97,7 +105,9 @@ def main(settings: dict[str, object]) -> None:
     configure("warning")
     topic = str(settings["topic"])
     deadline = Deadline.after(Clock(), int(str(settings["timeout_ms"])))
-    handler = Fickle(int(str(settings["total"])), bool(settings["moves"]), bool(settings["breaks"]), deadline)
+    handler = Fickle(int(str(settings["total"])), bool(settings["moves"]), settings["breaks"] == "handler", deadline)
+    if settings["breaks"] == "fetch":
+        fetcher.MemoryRecords = break_fetch
     config = WorkerConfig(app=f"{topic}-app", session_timeout_ms=6_000, max_poll_records=7)
     kafka = KafkaConfig(bootstrap=str(settings["bootstrap"]))
     directory, web_port = Path(str(settings["directory"])), int(str(settings["web_port"]))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sessionizer import emit
 from sessionizer.emit import PlainOutlet, open_outlet
 from sessionizer.outlet import FencedError
 from sessionizer.progress import Progress
@@ -58,3 +59,17 @@ def test_a_fenced_outlet_whose_records_were_refused_says_so(kafka: str, tmp_path
             older.send_end(0)
         older.close()
         newer.close()
+
+
+def test_a_worker_that_slept_for_less_than_a_session_is_not_fenced_by_its_own_transaction(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emit, "_TIMEOUT_MS", 1_000)
+    with town(kafka, "emit-slept", tmp_path) as place:
+        config = WorkerConfig(app=place.topics.minibatches, session_timeout_ms=30_000)
+        outlet = open_outlet(0, place.kafka, place.topics, config)
+        outlet.send_end(0)
+        place.clock.sleep(12_000)  # The broker looks for those that have run out every ten seconds.
+        outlet.commit(Progress())
+        outlet.close()
+        assert place.ends(0) == 1

@@ -28,7 +28,7 @@ def read(kafka: str, topic: str, directory: Path) -> None:
         "topic": topic,
         "total": 1,
         "moves": False,
-        "breaks": False,
+        "breaks": "",
         "web_port": 0,
         "timeout_ms": READS_MS,
         "directory": str(directory),

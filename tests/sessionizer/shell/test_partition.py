@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionizer.config import BatchConfig
+from sessionizer.config import BatchConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError, Recovered
@@ -24,10 +24,10 @@ from sessionizer.reporting import PartitionReport
 from sessionizer.starting import start_position
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
-from streams.errors import InvariantError
+from streams.errors import InvariantError, RetryableError
 from streams.events.decode import EventDecoder
 from streams.inputs import Input, Position
-from streams.metrics import Silent
+from streams.metrics import Reporter, Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
 from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, MemoryRecord, events, identities, records
 
@@ -49,14 +49,16 @@ class Life:
     deaths: int = 0
     partition: Partition | None = None
     batches: BatchConfig = BATCHES
+    sessions: SessionConfig = SESSIONS
     decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
+    reporter: Reporter = field(default_factory=Silent)
     late: bool = False
     """Whether offsets that nobody can read are passed as late as possible."""
 
     def core(self, cut: bytes | None, start: Position) -> PartitionCore:
         if cut is not None:
-            return PartitionCore.restore(SCHEMA, SESSIONS, self.batches, cut)
-        made = PartitionCore(SCHEMA, SESSIONS, self.batches, 0)
+            return PartitionCore.restore(SCHEMA, self.sessions, self.batches, cut)
+        made = PartitionCore(SCHEMA, self.sessions, self.batches, 0)
         made.position = start
         return made
 
@@ -69,14 +71,14 @@ class Life:
         )
 
     def open(self) -> Partition:
-        report = PartitionReport(Silent(), 0)
+        report = PartitionReport(self.reporter, 0)
         return Partition(
             0,
             self.makers(),
             CONFIG,
             report,
             now_ms=lambda: self.now_ms,
-            lateness_ms=SESSIONS.lateness_ms,
+            lateness_ms=self.sessions.lateness_ms,
             fresh_ms=self.batches.fresh_ms,
         )
 
@@ -94,7 +96,7 @@ class Life:
                 self.partition.tick(caught_up=tuple(self.partition.inputs))
                 if finish:
                     self.partition.finish()
-            except Killed:
+            except (Killed, RetryableError):
                 self.deaths += 1
                 self.partition = None
             else:
@@ -249,6 +251,32 @@ def test_a_silent_partition_is_advanced_by_a_mark_and_a_replay_repeats_it() -> N
     assert all(mark.value_ms <= life.now_ms - SESSIONS.lateness_ms for mark in life.log.clock)
     life.work(100, finish=True)
     assert identities(replay(life.log).read_batches()) == identities(life.log.read_batches())
+
+
+@pytest.mark.parametrize("ahead_ms", [1_000, 299_000, 301_000, 36_000_000], ids=str)
+@pytest.mark.parametrize("silent_ms", [0, 60_000], ids=str)
+def test_a_clock_that_runs_ahead_makes_nobody_late_who_comes_at_once(ahead_ms: int, silent_ms: int) -> None:
+    life = Life(sessions=SessionConfig())
+
+    def happens(user: int, at_ms: int) -> None:
+        offset = len(life.log.records)
+        event = {"id": f"u{user}-{offset}", "user": user, "item": 1, "ts": at_ms, "rating": 5}
+        life.log.records.append(MemoryRecord(offset=offset, value=json.dumps(event).encode()))
+        life.work(10)
+
+    for user in range(5):
+        happens(user, life.now_ms)
+    happens(9, life.now_ms + ahead_ms)
+    for _ in range(4):
+        life.now_ms += silent_ms // 4
+        life.work(10)
+    for user in range(5):
+        life.now_ms += 100
+        happens(user, life.now_ms)
+    assert life.partition is not None
+    assert life.partition.core.account.late == 0
+    assert len(life.log.letters) <= 1, "at most the one whose clock is wrong"
+    assert SCHEMA.roles.max_future_ms <= life.sessions.lateness_ms, "neither is set"
 
 
 def progress(next_offset: int, cut_offset: int) -> Progress:

@@ -18,7 +18,7 @@ from sessionizer.config import ProfilesConfig
 from sessionizer.core import PartitionCore
 from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError
-from sessionizer.profile_copy import CopyPlace, ProfileCopy
+from sessionizer.profile_copy import CopyPlace, Pause, ProfileCopy
 from state.memory_profiles import MemoryProfiles
 from state.profile_store import Tag
 from state.store import MISSING, Missing
@@ -26,15 +26,21 @@ from streams.clock_mark import ClockMark, MarkKind
 from streams.errors import RetryableError
 from streams.inputs import Position
 from streams.metrics import Silent
-from tests.sessionizer.shell.memory import FusedProfiles, Log, MemoryChangelog
+from tests.sessionizer.shell.memory import FusedProfiles, Log, MemoryChangelog, MemoryOutlet
 from tests.sessionizer.shell.test_partition import PAIRS, Life, replay
-from tests.sessionizer.shell.world import SCHEMA, SESSIONS, identities, records
+from tests.sessionizer.shell.world import SCHEMA, SESSIONS, events, identities, records
 
 FEW = ProfilesConfig(store="redis", max_users_in_memory=1)
 
 
-def place(told: list[str]) -> CopyPlace:
-    return CopyPlace(partition=0, shelf="shelf", reporter=Silent(), log=lambda event, _: told.append(event))
+def go_on(_seconds: float) -> bool:
+    return False
+
+
+def place(told: list[str], pause: Pause = go_on) -> CopyPlace:
+    return CopyPlace(
+        partition=0, shelf="shelf", reporter=Silent(), log=lambda event, _: told.append(event), pause=pause
+    )
 
 
 @dataclass
@@ -43,6 +49,8 @@ class ProfileLife(Life):
 
     store: FusedProfiles | None = None
     told: list[str] = field(default_factory=list)
+    outlet: MemoryOutlet | None = None
+    waited: int = 0
 
     def __post_init__(self) -> None:
         self.store = self.store or FusedProfiles(self.fuse)
@@ -55,11 +63,20 @@ class ProfileLife(Life):
         return made
 
     def makers(self) -> Makers:
-        return dataclasses.replace(super().makers(), profiles=self.copy)
+        return dataclasses.replace(super().makers(), outlet=self.new_outlet, profiles=self.copy)
+
+    def new_outlet(self) -> MemoryOutlet:
+        self.outlet = MemoryOutlet(self.log, self.fuse)
+        return self.outlet
 
     def copy(self) -> ProfileCopy:
         assert self.store is not None
-        return ProfileCopy(place(self.told), self.store, MemoryChangelog(self.log))
+        return ProfileCopy(place(self.told, self.pause), self.store, MemoryChangelog(self.log))
+
+    def pause(self, _seconds: float) -> bool:
+        self.waited += 1
+        assert self.outlet is None or not self.outlet.is_open, "Kafka aborts a transaction that stays open"
+        return False
 
     def lose(self, how: str, past: dict[str, object]) -> dict[str, object]:
         """Befall the store; returns its state of before."""
@@ -70,6 +87,8 @@ class ProfileLife(Life):
         elif how == "roll back" and past:
             self.store.__dict__["_shelves"] = copy.deepcopy(past)
             return past
+        elif how == "silent":
+            self.store.silent = 7
         return dict(now)
 
 
@@ -78,7 +97,7 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(10, 8_000)),
     st.tuples(st.just("end"), st.integers(0, 30)),
     st.tuples(st.just("fuse"), st.integers(0, 25)),
-    st.tuples(st.sampled_from(["flush", "roll back", "remember"]), st.just(0)),
+    st.tuples(st.sampled_from(["flush", "roll back", "remember", "silent"]), st.just(0)),
 )
 
 
@@ -207,14 +226,64 @@ def test_an_owner_of_before_can_neither_spoil_the_store_nor_believe_it() -> None
 
 
 class Gone(MemoryProfiles):
-    """A store that does not answer."""
+    """A store that does not answer so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.left = times
 
     def read(self, shelf: str, users: Sequence[int]) -> tuple[bytes | Missing, list[bytes | Missing]]:
-        raise RetryableError(f"Redis did not do what was asked: {shelf} of {len(users)} users")
+        if self.left:
+            self.left -= 1
+            raise RetryableError("Redis did not do what was asked")
+        return super().read(shelf, users)
+
+
+WAITS = "partition waits for its users' profiles"
+BACK = "profiles are there again"
+
+
+def test_a_store_that_does_not_answer_is_asked_again_after_longer_and_longer_pauses_and_said_to_be_away_once() -> None:
+    told, pauses, done = list[str](), list[float](), list[str]()
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return False
+
+    store = Gone(0)
+    copied = ProfileCopy(place(told, pause), store, MemoryChangelog(Log(profiles=CHANGES)))
+    copied.open(4)
+    told.clear()
+    store.left = 9
+    assert copied.read([1, 2, 3], lambda: done.append("before waiting")) == [b"c", MISSING, MISSING]
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert told == [WAITS, BACK]
+    assert done == ["before waiting"]
 
 
 def test_a_store_that_does_not_answer_is_never_taken_for_an_empty_one() -> None:
-    with pytest.raises(
-        RetryableError, match=r"waits for its users' profiles, and nothing is lost meanwhile: Redis did"
-    ):
-        opened(Gone(), 3)
+    copied = ProfileCopy(place([], lambda _: True), Gone(1), MemoryChangelog(Log(profiles=CHANGES)))
+    with pytest.raises(RetryableError, match="has no profiles yet: Redis did not do what was asked"):
+        copied.open(3)
+
+
+@pytest.mark.parametrize("silent", [1, 2, 9])
+def test_a_partition_whose_store_is_away_keeps_what_it_has_and_leaves_no_transaction_open(silent: int) -> None:
+    life, some = ProfileLife(), records(events(600, seed=6, users=80, broken=23))
+    assert life.store is not None
+    life.log.records = some[:40]
+    life.work(40, finish=True)
+    first = life.partition
+    for start in range(40, len(some), 20):
+        life.log.records += some[start : start + 20]
+        life.now_ms += 40  # Commits are rarer than polls.
+        life.store.silent = silent
+        life.work(20)
+        assert life.partition is first, "it was never begun again"
+    life.store.silent = 0
+    life.log.clock.append(ClockMark(partition=0, after_offset=len(some), kind=MarkKind.END))
+    life.work(20)
+    life.work(20, finish=True)
+    assert life.told.count(WAITS) == life.told.count(BACK) > 20
+    assert life.waited > 20 * silent
+    assert identities(life.log.read_batches()) == identities(replay(life.log).read_batches())

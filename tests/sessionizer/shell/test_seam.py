@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.sessionizer.shell.seam_main import AGAIN
 from tests.sessionizer.shell.town import town
 from tests.sessionizer.shell.world import events
@@ -20,7 +22,7 @@ TOTAL = 60
 
 
 def run_seam(
-    kafka: str, name: str, directory: Path, *, moves: bool = False, breaks: bool = False, web_port: int = 0
+    kafka: str, name: str, directory: Path, *, moves: bool = False, breaks: str = "", web_port: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """The seam's process on a topic of `TOTAL` records, after it has ended."""
     with town(kafka, name, directory) as place:
@@ -62,10 +64,11 @@ def test_a_partition_that_moves_during_a_fetch_is_given_nothing_from_where_it_wa
     assert found["taken"] == [*range(before), *range(AGAIN, TOTAL)]
 
 
-def test_a_handler_that_breaks_ends_the_process_with_the_reason(kafka: str, tmp_path: Path) -> None:
-    ran = run_seam(kafka, "seam-breaks", tmp_path, breaks=True)
+@pytest.mark.parametrize("breaks", ["handler", "fetch"])
+def test_what_breaks_ends_the_process_with_the_reason(kafka: str, tmp_path: Path, breaks: str) -> None:
+    ran = run_seam(kafka, f"seam-breaks-{breaks}", tmp_path, breaks=breaks)
     assert ran.returncode == 1
-    assert "this handler is broken" in ran.stderr
+    assert f"this {breaks} is broken" in ran.stderr
     assert "the Faust worker failed; its log has the reason" in ran.stderr
 
 

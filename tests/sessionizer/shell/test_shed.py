@@ -17,7 +17,7 @@ from tests.sessionizer.events import batches_of
 from tests.sessionizer.shell.memory import Killed, Log
 from tests.sessionizer.shell.test_gate import BOUND, Waiting
 from tests.sessionizer.shell.test_partition import PAIRS
-from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, events, identities, records
+from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS, START_MS, events, identities, records
 
 MANY = records(events(3_000, seed=5, users=40))
 
@@ -27,6 +27,8 @@ class Shedding(Waiting):
     """A worker that sheds, looking at its trainer at every step."""
 
     shed_step_ms: int | None = LOOK_EVERY_MS
+    now_ms: int = START_MS + 250 * len(MANY)
+    """No event lies in the future."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

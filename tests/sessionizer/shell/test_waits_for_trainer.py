@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from infra.clock import Deadline
 from streams.kafka import client
 from tests.sessionizer.shell.town import Town, is_end, town
 from tests.sessionizer.shell.world import events, identities, records, reference
@@ -17,11 +18,11 @@ STILL_MS = 6_000
 """Three times as long as the client may go without polling."""
 
 
-def commit(place: Town, offset: int) -> None:
+def commit(place: Town, offset: int, partition: int = 0) -> None:
     """As the trainer does after a checkpoint."""
     consumer = client.consumer(place.kafka, group=GROUP)
     try:
-        consumer.commit(offsets=[TopicPartition(place.topics.minibatches, 0, offset)], asynchronous=False)
+        consumer.commit(offsets=[TopicPartition(place.topics.minibatches, partition, offset)], asynchronous=False)
     finally:
         consumer.close()
 
@@ -82,3 +83,22 @@ def test_output_waits_for_the_trainer_in_its_group_and_across_a_kill(kafka: str,
         assert place.summary(second)["ended"]
         expected, _ = reference(records(some))
         assert identities(place.batches(0)) == identities(expected)
+
+
+def test_a_partition_that_waits_holds_up_no_other_one(kafka: str, tmp_path: Path) -> None:
+    pairs = [events(1_500, seed=22 + partition) for partition in range(2)]
+    with town(kafka, "worker-ahead-one", tmp_path, partitions=2) as place:
+        for partition, some in enumerate(pairs):
+            place.produce(partition, some)
+            place.end(partition, len(some))
+        place.start(max_poll_records=50, max_queue_records=100, max_ahead_bytes=BOUND)
+        deadline = Deadline.after(place.clock, 60_000)
+        while not place.ends(1):
+            assert not deadline.passed, place.logs()
+            if found := place.read(place.topics.minibatches, 1):
+                commit(place, (found[-1].offset() or 0) + 1, 1)
+            place.clock.sleep(200)
+        expected, _ = reference(records(pairs[1], 1), 1)
+        assert identities(place.batches(1)) == identities(expected)
+        assert "output waits for the trainer" in place.logs()
+        assert not place.ends(0)

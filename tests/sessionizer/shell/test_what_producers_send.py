@@ -48,3 +48,21 @@ def test_a_bad_record_that_is_the_last_one_is_passed_for_good(kafka: str, tmp_pa
             assert place.summary(place.start())["ended"]
             assert len(place.read(place.topics.dead_letter, 0)) == 1
             assert committed(place) == len(some)
+
+
+def test_what_a_record_s_own_time_and_key_say_is_never_taken_for_the_event_s(kafka: str, tmp_path: Path) -> None:
+    # A client of long ago writes -1, others what they like; the key is for whoever chose the partition.
+    some = [(b"\x85\x00\xff", value) for _, value in events(400, seed=53)]
+    with town(kafka, "worker-record-times", tmp_path) as place:
+        producer = client.producer(place.kafka, client_id="odd")
+        for at, (key, value) in enumerate(some):
+            producer.produce(place.topics.interactions, value, key, 0, timestamp=(1, 2, 4_000_000_000_000)[at % 3])
+        producer.produce(place.topics.interactions, None, b"\x85\x00\xff", 0, timestamp=2)
+        assert producer.flush(60) == 0
+        place.end(0, len(some) + 1)
+        assert place.summary(place.start())["ended"]
+        expected, _ = reference(records(some))
+        assert identities(place.batches(0)) == identities(expected)
+        letters = place.read(place.topics.dead_letter, 0)
+        assert (letters[-1].key(), letters[-1].value()) == (b"\x85\x00\xff", None)
+        assert len(letters) == len(some) // 97 + 1

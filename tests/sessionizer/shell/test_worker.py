@@ -67,3 +67,19 @@ def test_a_second_source_may_not_write_into_the_same_mini_batches(kafka: str, tm
         assert process.returncode != 0
         assert "two sources in it would be taken for copies of each other" in other.logs()
         assert identities(first.batches(0)) == before
+
+
+def test_a_worker_that_finds_nothing_to_read_stays_in_its_group_until_there_is_something(
+    kafka: str, tmp_path: Path
+) -> None:
+    some = events(300, seed=6)
+    with town(kafka, "worker-nothing-yet", tmp_path) as place:
+        worker = place.start(max_poll_ms=2_000)
+        place.wait_for_log(0, "partitions assigned")
+        place.clock.sleep(6_000)
+        place.produce(0, some)
+        place.end(0, len(some))
+        assert place.summary(worker)["ended"]
+        assert place.logs().count('"partitions assigned"') == 1
+        expected, _ = reference(records(some))
+        assert identities(place.batches(0)) == identities(expected)
