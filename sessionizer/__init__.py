@@ -51,6 +51,7 @@ trainer_place  the trainer's committed offsets and the sizes of what follows the
 pressure       what waits for the trainer and what is shed, for whoever asks
 refusals       partitions that a worker cannot work on
 garbage        how often Python looks for garbage
+allocator      how the C library keeps memory
 wiring         what a worker is made of
 job            the process: partitions in threads of their own behind the Faust worker
 """
