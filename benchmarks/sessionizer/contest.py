@@ -20,7 +20,7 @@ from benchmarks.sessionizer import child, setup
 from benchmarks.sessionizer.emitted import checked
 from benchmarks.sessionizer.setup import Filled, fill
 from benchmarks.sessionizer.stream import Law
-from benchmarks.sessionizer.worker import work
+from benchmarks.sessionizer.worker import PROGRAM, work
 from benchmarks.turns import I64, Result, timed, with_context
 from streams.kafka import client, topics
 
@@ -83,16 +83,19 @@ def listed(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Re
     rounds = rounds or sizes.rounds
     law = Law(lists=True, clicked=0.05)
     short, long = (fill(place.kafka, f"json-long-{n}", law, n) for n in (sizes.short, sizes.listed))
-    runs = {"recd": _recd(place), "everything": _confluent(place, "everything")}
+    runs = {
+        "recd": _recd(place),
+        "everything": _confluent(place, "everything"),
+        "worker": _recd(place, "benchmarks.sessionizer.decoding_worker"),
+    }
     costs = _in_turns({name: (run, short, long) for name, run in runs.items()}, rounds)
     context = _context(long, rounds) | {"event_bytes": round(long.num_bytes / long.num_events)}
-    yield _line(
-        "sessionizer.json_long.over_decode_all",
-        costs["recd"],
-        "consume and decode of every list, alone",
-        costs["everything"],
-        context,
-    )
+    told = {
+        "over_decode_all": ("consume and decode of every list, alone", "everything"),
+        "over_worker_that_decodes_all": ("the same worker, every list decoded with msgspec", "worker"),
+    }
+    for last, (baseline, entrant) in told.items():
+        yield _line(f"sessionizer.json_long.{last}", costs["recd"], baseline, costs[entrant], context)
 
 
 def many_a_message(place: Place, sizes: Sizes, rounds: int | None = None) -> Iterator[Result]:
@@ -145,11 +148,11 @@ def _in_turns(runs: Mapping[str, tuple[Run, Filled, Filled]], rounds: int) -> di
     return costs
 
 
-def _recd(place: Place) -> Run:
+def _recd(place: Place, program: str = PROGRAM) -> Run:
     truths: set[str] = set()
 
     def run(filled: Filled, name: str) -> float:
-        worked = work(filled, name, place.directory, place.core)
+        worked = work(filled, name, place.directory, place.core, program=program)
         if filled.topic not in truths:
             checked(filled, worked.config)
             truths.add(filled.topic)

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from benchmarks.sessionizer import child, setup
 from benchmarks.sessionizer.child import Used
 from benchmarks.sessionizer.setup import Filled
 from infra.config import Config
+
+PROGRAM: Final = "infra.cli"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,14 @@ class Worked:
 
 
 def work(
-    filled: Filled, name: str, directory: Path, core: int, *, look: Callable[[int], None] | None = None, **more: object
+    filled: Filled,
+    name: str,
+    directory: Path,
+    core: int,
+    *,
+    look: Callable[[int], None] | None = None,
+    program: str = PROGRAM,
+    **more: object,
 ) -> Worked:
     """Run one worker under a new name; `more` are sections of its configuration. Raises if an event is missing."""
     sections = {"run": {"directory": str(directory / name)}} | more
@@ -36,7 +46,7 @@ def work(
     )
     path = setup.written(config, directory / name)
     words = ["sessionizer", "--exit-at-end", "--json", "-c", str(path)]
-    used = child.run("infra.cli", words, core=core, look=look)
+    used = child.run(program, words, core=core, look=look)
     account = used.said["account"]
     wanted = {"events": filled.num_events, "emitted": filled.num_views, "dead_lettered": 0, "late": 0}
     found = {key: account[key] for key in wanted}

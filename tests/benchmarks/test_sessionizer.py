@@ -11,13 +11,18 @@ import numpy as np
 import pytest
 
 from benchmarks.sessionizer import setup
+from benchmarks.sessionizer.arrow_stream import bundled
 from benchmarks.sessionizer.by_event import GAP_MS, LATENESS_MS, ByEvent
 from benchmarks.sessionizer.contest import Place, entrants
 from benchmarks.sessionizer.core_alone import core_alone
+from benchmarks.sessionizer.decoding_worker import EveryList
 from benchmarks.sessionizer.setup import fill
 from benchmarks.sessionizer.stream import FIRST_USER, FIRST_VIEW, LISTS, Law, clicked, messages, sessions_of
 from sessionizer.config import SessionConfig
 from streams.events.decode import EventDecoder
+from streams.events.event import EventBatch
+from streams.events.formats.arrow import ArrowTables
+from streams.events.formats.json_objects import JsonObjects
 from tests.streams.events.records import Rec
 
 
@@ -69,6 +74,41 @@ def test_every_field_of_a_message_is_read_by_recd_and_by_the_baselines() -> None
     named = {name for value in values for name in json.loads(value)} - {"referrer"}
     features = {one.field for one in schema.sparse} | {one.field for one in schema.dense}
     assert named - features == {"type", "id", "at", "of"}
+
+
+def test_lists_that_are_all_decoded_are_those_that_are_compared() -> None:
+    law = Law(active=20, length=8, lists=True)
+    schema = setup.configured("localhost:1", "none", law).schema
+    records = [Rec(value=one.value, offset=i, headers=()) for i, one in enumerate(messages(law, 300))]
+    ours, theirs = (EventDecoder(schema, kind(schema)).decode(records).events for kind in (JsonObjects, EveryList))
+    assert same_but_lists(ours, theirs)
+    for mine, other in zip(ours.lists, theirs.lists, strict=True):
+        assert np.array_equal(mine.per_event.values, other.per_event.values)
+        assert np.array_equal(mine.per_event.offsets, other.per_event.offsets)
+
+
+def test_arrow_messages_hold_the_events_of_the_stream() -> None:
+    law = Law(active=20, length=8)
+    schema = setup.configured("localhost:1", "none", law).schema
+    stream = list(messages(law, 700))
+    bundles = list(bundled(stream, 2, 64))
+    assert {one.num_events for one in bundles[:-2]} == {64}
+    for partition in (0, 1):
+        one_by_one = [
+            Rec(value=one.value, offset=i, headers=()) for i, one in enumerate(stream) if one.user % 2 == partition
+        ]
+        many = [
+            Rec(value=one.value, offset=i, headers=()) for i, one in enumerate(bundles) if one.partition == partition
+        ]
+        ours = EventDecoder(schema, ArrowTables(schema)).decode(many)
+        assert not ours.rejected
+        assert same_but_lists(ours.events, EventDecoder(schema).decode(one_by_one).events)
+
+
+def same_but_lists(left: EventBatch, right: EventBatch) -> bool:
+    """Whether two batches hold the same events, wherever they lay."""
+    names = ("event_time_ms", "event_id", "user", "item", "kind", "impression", "labels", "dense", "ids")
+    return all(np.array_equal(getattr(left, name), getattr(right, name), equal_nan=name == "labels") for name in names)
 
 
 def test_the_agent_s_sessions_and_labels_are_those_of_the_law() -> None:
