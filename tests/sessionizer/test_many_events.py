@@ -197,7 +197,7 @@ def run(values: list[bytes], seed: int) -> tuple[list[MiniBatch], Account]:
     start = 0
     while start < len(values):
         records = [
-            Rec(value=value, offset=offset)
+            Rec(value=value, offset=offset, headers=())
             for offset, value in enumerate(values[start : start + draw.randint(1, 4000)], start)
         ]
         decoded = decoder.decode(records)
