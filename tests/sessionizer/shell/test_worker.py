@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from tests.sessionizer.shell.town import town
+from tests.sessionizer.shell.town import Town, town
 from tests.sessionizer.shell.world import events, identities, records, reference
 
 
@@ -83,3 +84,32 @@ def test_a_worker_that_finds_nothing_to_read_stays_in_its_group_until_there_is_s
         assert place.logs().count('"partitions assigned"') == 1
         expected, _ = reference(records(some))
         assert identities(place.batches(0)) == identities(expected)
+
+
+def test_a_worker_too_many_holds_nothing_until_it_is_needed(kafka: str, tmp_path: Path) -> None:
+    some = events(600, seed=8)
+    with town(kafka, "worker-too-many", tmp_path) as place:
+        workers = [place.start(exit_at_end=True), place.start(exit_at_end=True)]
+        place.produce(0, some[:300])
+        while (
+            not (owner := [w for w in (0, 1) if partitions_of(place, w) == [0]])
+            or partitions_of(place, 1 - owner[0]) != []
+        ):
+            assert all(worker.poll() is None for worker in workers), place.logs()
+            place.clock.sleep(50)
+        place.wait_for_output(1)
+        workers[owner[0]].kill()
+        workers[owner[0]].wait()
+        place.produce(0, some[300:])
+        place.end(0, len(some))
+        summary = place.summary(workers[1 - owner[0]])
+        assert (summary["ended"], summary["partitions"]) == (True, [0])
+        expected, _ = reference(records(some))
+        assert identities(place.batches(0)) == identities(expected)
+
+
+def partitions_of(place: Town, worker: int) -> list[int] | None:
+    """What a worker was assigned last; None before the group has said anything."""
+    lines = (place.directory / f"worker-{worker}.log").read_text().splitlines()
+    told = [json.loads(line) for line in lines if '"partitions assigned"' in line]
+    return told[-1]["partitions"] if told else None
