@@ -91,18 +91,18 @@ def test_a_worker_too_many_holds_nothing_until_it_is_needed(kafka: str, tmp_path
     with town(kafka, "worker-too-many", tmp_path) as place:
         workers = [place.start(exit_at_end=True), place.start(exit_at_end=True)]
         place.produce(0, some[:300])
-        while (
-            not (owner := [w for w in (0, 1) if partitions_of(place, w) == [0]])
-            or partitions_of(place, 1 - owner[0]) != []
-        ):
+        held: list[list[int] | None] = [None, None]
+        while [] not in held or [0] not in held:
             assert all(worker.poll() is None for worker in workers), place.logs()
             place.clock.sleep(50)
+            held = [partitions_of(place, number) for number in (0, 1)]
+        owner = held.index([0])
         place.wait_for_output(1)
-        workers[owner[0]].kill()
-        workers[owner[0]].wait()
+        workers[owner].kill()
+        workers[owner].wait()
         place.produce(0, some[300:])
         place.end(0, len(some))
-        summary = place.summary(workers[1 - owner[0]])
+        summary = place.summary(workers[1 - owner])
         assert (summary["ended"], summary["partitions"]) == (True, [0])
         expected, _ = reference(records(some))
         assert identities(place.batches(0)) == identities(expected)
