@@ -71,7 +71,7 @@ class Fetched:
     offset: int
     value: bytes | None
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = (("recd-appended-ms", str(START_MS).encode()),)
+    headers: Sequence[tuple[str, bytes]] = ()
     topic: str = "interactions"
     partition: int = 0
     timestamp: int = START_MS
@@ -157,6 +157,7 @@ def results(num: int, rounds: int) -> list[dict[str, Any]]:
     ways |= {"avro": avro(events), "protobuf": protobuf(events), "arrow512": arrow(events)}
     ids = [decoder.decode(records).events.event_id.tolist() for decoder, records in ways.values()]
     assert all(each == ids[0] for each in ids), "all formats hold the same events"
+    assert len(ids[0]) == num, "none of them is a dead letter"
 
     def decode(name: str) -> None:
         decoder, records = ways[name]

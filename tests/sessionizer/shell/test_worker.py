@@ -89,7 +89,7 @@ def test_a_worker_that_finds_nothing_to_read_stays_in_its_group_until_there_is_s
 def test_a_worker_too_many_holds_nothing_until_it_is_needed(kafka: str, tmp_path: Path) -> None:
     some = events(600, seed=8)
     with town(kafka, "worker-too-many", tmp_path) as place:
-        workers = [place.start(exit_at_end=True), place.start(exit_at_end=True)]
+        workers = [place.start(), place.start()]
         place.produce(0, some[:300])
         held: list[list[int] | None] = [None, None]
         while [] not in held or [0] not in held:
