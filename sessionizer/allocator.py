@@ -1,8 +1,7 @@
 """How the C library keeps a worker's memory. Owns its settings for this process.
 
 Left to itself it has a heap for every partition's thread and, once large arrays have been freed, keeps as much again in
-each: with a million open sessions between a tenth and a quarter of a worker's memory. Its large arrays live
-for one poll.
+each. A worker's large arrays live for one poll.
 """
 
 from __future__ import annotations
