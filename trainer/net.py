@@ -10,7 +10,7 @@ T tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -46,24 +46,30 @@ class Net(nn.Module):
         self.linear = linear
 
     def forward(self, looked_up_ND: Tensor, batch: StepBatch) -> Tensor:
-        sparse_BFD = torch.cat([self._group(looked_up_ND, batch, group) for group in self._groups], dim=1)
+        sparse_BFD = self.sparse(looked_up_ND, batch)
         dense_BD: Tensor = self.dense(batch.dense_BK.to(looked_up_ND.dtype))
         mixed_BT: Tensor = self.over(self.interaction(dense_BD, sparse_BFD))
         linear_BT: Tensor = self.linear(sparse_BFD.flatten(1))
         return mixed_BT + linear_BT
 
-    def _group(self, looked_up_ND: Tensor, batch: StepBatch, group: FeatureGroup) -> Tensor:
+    def sparse(self, looked_up_ND: Tensor, batch: StepBatch) -> Tensor:
+        """[B, F, D]: a vector of every feature for every sample."""
+        # One split, not a slice each: the gradient of a slice is as large as everything that it was cut from.
+        bags = torch.split(looked_up_ND, [rows.num_bags for rows in batch.features.values()])
+        bags_of = dict(zip(batch.features, bags, strict=True))
+        return torch.cat([self._group(bags_of, batch, group) for group in self._groups], dim=1)
+
+    def _group(self, bags_of: Mapping[str, Tensor], batch: StepBatch, group: FeatureGroup) -> Tensor:
         """Every tower of a group on its unique rows, then one expansion to samples."""
-        towers = [self._tower(looked_up_ND, batch.features[key], key) for key in group.features]
+        towers = [self._tower(bags_of[key], batch.features[key], key) for key in group.features]
         rows_UFD = torch.stack(towers, dim=1)
         expansion = batch.expansions[group.name]
         if expansion is None:
             return rows_UFD
         return self._ops.expand(rows_UFD.flatten(1), expansion).view(batch.num_samples, *rows_UFD.shape[1:])
 
-    def _tower(self, looked_up_ND: Tensor, rows: FeatureRows, key: str) -> Tensor:
+    def _tower(self, bags: Tensor, rows: FeatureRows, key: str) -> Tensor:
         """[U, D]: one vector per unique row of a feature."""
-        bags = looked_up_ND[rows.bags]
         pooling = self.pooling[key]
         if isinstance(pooling, HistoryEncoder):
             padded_ULD = self._ops.to_padded(bags, rows.offsets_U1, rows.longest)

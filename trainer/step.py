@@ -1,10 +1,8 @@
 """One step: predict, score, then learn, in two halves of a backward.
 
-The first half goes from the loss down to the output of the lookup. A flag on the device then decides: where
-loss and gradients are finite the second half updates the tables inside itself, and the dense optimizer
-steps; where they are not, every gradient becomes zero and nothing changes, bit for bit. (The fused update
-runs inside backward: a guard behind it would come too late.) The step has no host sync; whoever wants the
-verdict reads it one step later.
+The first half goes from the loss down to the output of the lookup. A flag on the device then decides: where loss and
+gradients are finite the tables and the dense parameters are updated; where they are not nothing changes, bit for bit.
+The step has no host sync on a GPU; whoever wants the verdict reads it one step later.
 
 Shape suffixes: B samples, T tasks, N bags, D embedding dim.
 """
@@ -91,7 +89,7 @@ class Step:
         first = first_half(model, batch)
         learns = first.all_finite() & first.has_weight
         model.tables.set_learning_rate(self._config.learning_rate * factor)
-        model.tables.update(first.looked_up_ND, torch.where(learns, first.lookup_ND, 0))
+        model.tables.update(first.looked_up_ND, first.lookup_ND, batch.uses, learns)
         model.optimizer.step(first.dense, factor, learns)
         refused = torch.where(first.has_weight, int(Verdict.NOT_FINITE), int(Verdict.NO_WEIGHT))
         return StepResult(

@@ -5,7 +5,8 @@ row that a step uses in several places (candidate, item feature and history shar
 and one update. Row-wise Adagrad over two forwards would update it twice. Never maps ids and never pools
 beyond the sum of a bag.
 
-Two implementations: fbgemm's table-batched embedding, and plain torch for any dtype (the oracle of parity).
+Three implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), and plain torch for any dtype
+(the oracle of parity).
 
 Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 """
@@ -18,8 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from trainer.arena import Arena
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
-from trainer.ids import first_rows, table_seed
+from trainer.host_tables import HostTables
+from trainer.ids import table_seed
+from trainer.row_uses import RowUses
 
 if TYPE_CHECKING:
     from fbgemm_gpu.split_table_batched_embeddings_ops_training import SplitTableBatchedEmbeddingBagsCodegen
@@ -31,8 +35,11 @@ class Tables(Protocol):
     def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
         """[N, D], the sum of each bag; 0 for an empty one. Call it once per step."""
 
-    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
-        """The row-wise Adagrad step that gradient `grad_ND` of a lookup's output asks for."""
+    def update(self, output_ND: Tensor, grad_ND: Tensor, uses: RowUses, learns: Tensor) -> None:
+        """The row-wise Adagrad step that gradient `grad_ND` of a lookup's output asks for; none unless it `learns`.
+
+        `uses` are those of the lookup's ids. `learns` is a boolean on the device, and is not waited for there.
+        """
 
     def set_learning_rate(self, rate: float) -> None: ...
 
@@ -43,23 +50,7 @@ class Tables(Protocol):
         """Table name to [rows], the storage itself: mean squared gradients, summed over all steps."""
 
 
-class _Arena:
-    """Names for the row ranges of the arena."""
-
-    def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, momentum_R: Tensor) -> None:
-        starts = first_rows(tables)
-        self._ranges = {name: slice(starts[name], starts[name] + config.rows) for name, config in tables.items()}
-        self.weight_RD = weight_RD
-        self.momentum_R = momentum_R
-
-    def weights(self) -> dict[str, Tensor]:
-        return {name: self.weight_RD[rows] for name, rows in self._ranges.items()}
-
-    def momenta(self) -> dict[str, Tensor]:
-        return {name: self.momentum_R[rows] for name, rows in self._ranges.items()}
-
-
-class FbgemmTables(_Arena):
+class FbgemmTables(Arena):
     """fbgemm's table-batched embedding with its fused update."""
 
     def __init__(self, tables: Mapping[str, TableConfig], batched: SplitTableBatchedEmbeddingBagsCodegen) -> None:
@@ -72,14 +63,15 @@ class FbgemmTables(_Arena):
         output_ND: Tensor = self._batched(ids_V, offsets_N1)
         return output_ND
 
-    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
-        output_ND.backward(grad_ND)  # type: ignore[no-untyped-call]  # torch ships backward without types
+    def update(self, output_ND: Tensor, grad_ND: Tensor, _uses: RowUses, learns: Tensor) -> None:
+        # The fused update runs inside backward: a guard behind it would come too late.
+        output_ND.backward(torch.where(learns, grad_ND, 0))  # type: ignore[no-untyped-call]  # torch ships backward without types
 
     def set_learning_rate(self, rate: float) -> None:
         self._batched.set_learning_rate(rate)
 
 
-class PlainTables(_Arena):
+class PlainTables(Arena):
     """The same in plain torch: a dense gradient of the whole arena, so for small tables only."""
 
     def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, optimizer: OptimizerConfig) -> None:
@@ -92,8 +84,8 @@ class PlainTables(_Arena):
             ids_V, self.weight_RD, offsets_N1, mode="sum", include_last_offset=True
         )
 
-    def update(self, output_ND: Tensor, grad_ND: Tensor) -> None:
-        (grad_RD,) = torch.autograd.grad(output_ND, self.weight_RD, grad_ND)
+    def update(self, output_ND: Tensor, grad_ND: Tensor, _uses: RowUses, learns: Tensor) -> None:
+        (grad_RD,) = torch.autograd.grad(output_ND, self.weight_RD, torch.where(learns, grad_ND, 0))
         with torch.no_grad():
             self.momentum_R += grad_RD.square().mean(1)
             self.weight_RD -= self._rate * grad_RD / (self.momentum_R.sqrt() + self._eps)[:, None]
@@ -105,8 +97,19 @@ class PlainTables(_Arena):
         return {name: rows.detach() for name, rows in super().weights().items()}
 
 
-def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device) -> FbgemmTables:
+def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device) -> Tables:
     """Fresh tables on a device, initial rows decided by (seed, table name) alone."""
+    if device.type == "cpu":
+        num_rows = sum(table.rows for table in model.tables.values())
+        tables: Tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
+    else:
+        tables = build_fbgemm_tables(model, optimizer, device)
+    init_rows(tables, model.tables, seed)
+    return tables
+
+
+def build_fbgemm_tables(model: ModelConfig, optimizer: OptimizerConfig, device: torch.device) -> FbgemmTables:
+    """Tables of zeros in fbgemm's table-batched embedding: what a GPU trains, and what a CPU is compared with."""
     from fbgemm_gpu.split_embedding_configs import EmbOptimType
     from fbgemm_gpu.split_table_batched_embeddings_ops_common import (
         BoundsCheckMode,
@@ -131,9 +134,7 @@ def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, devi
         # Rows are in range by construction. The default would only warn, and then train row 0.
         bounds_check_mode=BoundsCheckMode.FATAL,
     )
-    tables = FbgemmTables(model.tables, batched)
-    init_rows(tables, model.tables, seed)
-    return tables
+    return FbgemmTables(model.tables, batched)
 
 
 def build_plain_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, dtype: torch.dtype) -> PlainTables:

@@ -28,25 +28,21 @@ from trainer.dense_input import dense_input
 from trainer.ids import chain_of, first_rows, to_table_rows
 from trainer.jagged_ops import Expansion
 from trainer.labelling import Labelling, labelling_of
+from trainer.row_uses import RowUses, row_uses
 
 I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureRows:
-    """The rows of one feature, as places in the output of the lookup."""
+    """The rows of one feature; its bags follow those of the feature before it in the output of the lookup."""
 
-    first_bag: int
     num_bags: int
     """U for a pooled feature, the number of ids for a sequence."""
     offsets_U1: Tensor
     """Row u has ids `offsets_U1[u]..offsets_U1[u + 1]` of the feature; newest first where it is a sequence."""
     longest: int
     """Ids of the longest row: the padded length of a sequence."""
-
-    @property
-    def bags(self) -> slice:
-        return slice(self.first_bag, self.first_bag + self.num_bags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,8 @@ class StepBatch:
     """Rows of the arena that holds all tables."""
     offsets_N1: Tensor
     """Bag n looks up `ids_V[offsets_N1[n]:offsets_N1[n + 1]]`."""
+    uses: RowUses
+    """The same by rows; stays on the host."""
     features: Mapping[str, FeatureRows]
     expansions: Mapping[str, Expansion | None]
     """Group to its expansion; None where every sample has a row of its own, in order."""
@@ -132,14 +130,16 @@ def to_tensors(
         expansions[group.name] = _expansion(inverse_B, next(iter(features.values())).num_rows)
         for key, rows in features.items():
             builder.add(group.name, key, rows, inverse_B)
+    ids_V, offsets_N1 = np.concatenate(builder.ids), offsets_of(np.concatenate(builder.lengths))
     labels_BT = np.concatenate([batch.labels for batch in batches]).astype(np.float32, copy=False)
     missing = np.isnan(labels_BT)
     return StepBatch(
         labels_BT=torch.from_numpy(np.where(missing, np.float32(0), labels_BT)),
         weights_BT=torch.from_numpy((~missing).astype(np.float32)),
         dense_BK=torch.from_numpy(np.concatenate([dense_input(batch, schema) for batch in batches])),
-        ids_V=torch.from_numpy(np.concatenate(builder.ids)),
-        offsets_N1=torch.from_numpy(offsets_of(np.concatenate(builder.lengths))),
+        ids_V=torch.from_numpy(ids_V),
+        offsets_N1=torch.from_numpy(offsets_N1),
+        uses=row_uses(ids_V, offsets_N1),
         features=builder.features,
         expansions=expansions,
         counts=builder.counts(),
@@ -154,7 +154,6 @@ class _LookupBuilder:
         self._table_of = schema.table_of
         self._model = model
         self._first_row = first_rows(model.tables)
-        self._num_bags = 0
         self._rows: dict[str, int] = {}
         self._ids_expanded = 0
         self._out_of_range: dict[str, int] = {}
@@ -182,12 +181,9 @@ class _LookupBuilder:
             self._out_of_range[table] = self._out_of_range.get(table, 0) + int(per_row[inverse_B].sum())
         lengths = rows.lengths
         bags = np.ones(len(rows.values), np.int64) if is_sequence else lengths
-        self.features[key] = FeatureRows(
-            self._num_bags, len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0))
-        )
+        self.features[key] = FeatureRows(len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0)))
         self.ids.append(rows.values + self._first_row[table])
         self.lengths.append(bags)
-        self._num_bags += len(bags)
         self._rows[group] = rows.num_rows
         self._ids_expanded += int(lengths[inverse_B].sum())
 

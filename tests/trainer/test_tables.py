@@ -9,18 +9,34 @@ import torch
 from torch import Tensor
 
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
-from trainer.tables import Tables, build_plain_tables, build_tables
+from trainer.row_uses import row_uses
+from trainer.tables import Tables, build_fbgemm_tables, build_plain_tables, build_tables, init_rows
 
 MODEL = ModelConfig(tables={"a": TableConfig(rows=5), "b": TableConfig(rows=7)}, dim=8)
 OPTIMIZER = OptimizerConfig(learning_rate=0.1, eps=1e-3)
 CPU = torch.device("cpu")
+YES, NO = torch.tensor(True), torch.tensor(False)
 
 
-@pytest.fixture(params=["fbgemm", "plain"])
+@pytest.fixture(params=["host", "fbgemm", "plain"])
 def tables(request: pytest.FixtureRequest) -> Tables:
-    if request.param == "fbgemm":
-        return build_tables(MODEL, OPTIMIZER, 3, CPU)
-    return build_plain_tables(MODEL, OPTIMIZER, 3, torch.float32)
+    match request.param:
+        case "host":
+            return build_tables(MODEL, OPTIMIZER, 3, CPU)
+        case "fbgemm":
+            built = build_fbgemm_tables(MODEL, OPTIMIZER, CPU)
+            init_rows(built, MODEL.tables, 3)
+            return built
+        case _:
+            return build_plain_tables(MODEL, OPTIMIZER, 3, torch.float32)
+
+
+def learn(tables: Tables, ids: list[int], offsets: list[int], grad_ND: Tensor, learns: Tensor = YES) -> Tensor:
+    """One lookup and its update; returns what was looked up."""
+    ids_V, offsets_N1 = torch.tensor(ids, dtype=torch.int64), torch.tensor(offsets)
+    output_ND = tables.lookup(ids_V, offsets_N1)
+    tables.update(output_ND, grad_ND, row_uses(ids_V.numpy(), offsets_N1.numpy()), learns)
+    return output_ND.detach()
 
 
 def whole(read: Callable[[], dict[str, Tensor]]) -> Tensor:
@@ -40,14 +56,14 @@ def test_a_bag_is_the_sum_of_its_rows_and_an_empty_one_is_zero(tables: Tables) -
 
 
 def test_an_update_is_rowwise_adagrad_on_the_summed_gradient(tables: Tables) -> None:
-    ids, offsets = torch.tensor([1, 4, 1, 1, 11]), torch.tensor([0, 2, 3, 5])
+    ids, offsets = [1, 4, 1, 1, 11], [0, 2, 3, 5]
     bag_V = torch.tensor([0, 0, 1, 2, 2])
     weight, momentum = whole(tables.weights), whole(tables.momenta)
     for _ in range(3):
         grad_ND = torch.randn(3, 8)
-        grad_RD = torch.zeros(12, 8).index_add_(0, ids, grad_ND[bag_V])
+        grad_RD = torch.zeros(12, 8).index_add_(0, torch.tensor(ids), grad_ND[bag_V])
         weight, momentum = rowwise_adagrad(weight, momentum, grad_RD)
-        tables.update(tables.lookup(ids, offsets), grad_ND)
+        learn(tables, ids, offsets, grad_ND)
     torch.testing.assert_close(whole(tables.weights), weight)
     torch.testing.assert_close(whole(tables.momenta), momentum)
 
@@ -56,36 +72,40 @@ def test_two_lookups_of_a_shared_table_would_update_its_rows_differently(tables:
     """Why all features of a step go through one lookup: the first update changes the rate of the second."""
     grad_ND = torch.ones(2, 8)
     before = whole(tables.weights)
-    tables.update(tables.lookup(torch.tensor([2, 2]), torch.tensor([0, 1, 2])), grad_ND)
+    learn(tables, [2, 2], [0, 1, 2], grad_ND)
     once = whole(tables.weights) - before
     split = build_plain_tables(MODEL, OPTIMIZER, 3, torch.float32)
     for place in range(2):
-        split.update(split.lookup(torch.tensor([2]), torch.tensor([0, 1])), grad_ND[place : place + 1])
+        learn(split, [2], [0, 1], grad_ND[place : place + 1])
     twice = whole(split.weights) - before
     assert (once[2] - twice[2]).abs().max() > 0.05
 
 
 def test_a_zero_gradient_changes_no_bit(tables: Tables) -> None:
-    ids, offsets = torch.tensor([0, 3]), torch.tensor([0, 1, 2])
-    tables.update(tables.lookup(ids, offsets), torch.randn(2, 8))
+    learn(tables, [0, 3], [0, 1, 2], torch.randn(2, 8))
     weight, momentum = whole(tables.weights), whole(tables.momenta)
-    tables.update(tables.lookup(torch.tensor([3, 9]), offsets), torch.zeros(2, 8))
+    learn(tables, [3, 9], [0, 1, 2], torch.zeros(2, 8))
+    assert torch.equal(whole(tables.weights).view(torch.int32), weight.view(torch.int32))
+    assert torch.equal(whole(tables.momenta).view(torch.int32), momentum.view(torch.int32))
+
+
+def test_what_must_not_be_learned_changes_no_bit(tables: Tables) -> None:
+    weight, momentum = whole(tables.weights), whole(tables.momenta)
+    learn(tables, [0, 3], [0, 1, 2], torch.tensor([[torch.nan] * 8, [torch.inf] * 8]), learns=NO)
     assert torch.equal(whole(tables.weights).view(torch.int32), weight.view(torch.int32))
     assert torch.equal(whole(tables.momenta).view(torch.int32), momentum.view(torch.int32))
 
 
 def test_a_step_without_ids_is_legal(tables: Tables) -> None:
     before = whole(tables.weights)
-    output = tables.lookup(torch.empty(0, dtype=torch.int64), torch.tensor([0, 0, 0]))
-    assert not output.any()
-    tables.update(output, torch.ones(2, 8))
+    assert not learn(tables, [], [0, 0, 0], torch.ones(2, 8)).any()
     assert torch.equal(whole(tables.weights), before)
 
 
 def test_the_rate_can_be_changed_between_steps(tables: Tables) -> None:
     before = whole(tables.weights)
     tables.set_learning_rate(0.0)
-    tables.update(tables.lookup(torch.tensor([1]), torch.tensor([0, 1])), torch.ones(1, 8))
+    learn(tables, [1], [0, 1], torch.ones(1, 8))
     assert torch.equal(whole(tables.weights), before)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import pytest
@@ -25,7 +25,8 @@ SCHEMA, MODEL = schema_of(), model_of()
 def samples_of(batch: StepBatch, key: str, group: str) -> list[list[int]]:
     """Rows of the arena that each sample of a feature looks up, read back from the tensors."""
     rows = batch.features[key]
-    first, last = batch.offsets_N1[rows.first_bag], batch.offsets_N1[rows.first_bag + rows.num_bags]
+    first_bag = sum(batch.features[before].num_bags for before in takewhile(lambda each: each != key, batch.features))
+    first, last = batch.offsets_N1[first_bag], batch.offsets_N1[first_bag + rows.num_bags]
     ids = batch.ids_V[first:last].tolist()
     offsets = rows.offsets_U1.tolist()
     unique = [ids[start:stop] for start, stop in pairwise(offsets)]

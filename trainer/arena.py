@@ -1,0 +1,31 @@
+"""All tables one after the other in one tensor, and the range of rows that each has.
+
+Owns the names of the ranges; what is looked up and how rows learn is each implementation's own.
+
+Shape suffixes: R rows of the arena, D embedding dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from trainer.config import TableConfig
+from trainer.ids import first_rows
+
+
+class Arena:
+    """Names for the row ranges of the arena."""
+
+    def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, momentum_R: Tensor) -> None:
+        starts = first_rows(tables)
+        self._ranges = {name: slice(starts[name], starts[name] + config.rows) for name, config in tables.items()}
+        self.weight_RD = weight_RD
+        self.momentum_R = momentum_R
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: self.weight_RD[rows] for name, rows in self._ranges.items()}
+
+    def momenta(self) -> dict[str, Tensor]:
+        return {name: self.momentum_R[rows] for name, rows in self._ranges.items()}
