@@ -1,0 +1,191 @@
+"""What deduplication gains in training: a step on IKJTs against the same step on plain KJT rows.
+
+    recd bench trainer, or python -m benchmarks.trainer.run
+
+Model, batch, optimizer and threads are the same, batches are decoded and collated beforehand, and the runs take turns.
+The baseline is what a TorchRec user runs today on a CPU: a row for every sample, looked up and updated by fbgemm's
+table-batched embedding. Beside it stands the same expanded batch on our own tables, which tells what the tables give
+from what deduplication does. Sorting the ids, which the trainer does ahead of a step, is timed as part of ours.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.trainer.streams import (
+    BATCH,
+    OPTIMIZER,
+    POOLED,
+    RM2,
+    RM3,
+    SMALL,
+    Laws,
+    even,
+    mini_batch,
+    model_of,
+    schema_of,
+)
+from benchmarks.turns import Result
+from infra.clock import Clock
+from trainer.config import ModelConfig
+from trainer.model import RecModel, build_model
+from trainer.row_uses import row_uses
+from trainer.step import Step
+from trainer.tables import build_fbgemm_tables, init_rows
+from trainer.tensors import StepBatch, to_tensors
+
+SEED: Final = 0
+ROUNDS: Final = 15
+THREADS: Final = 2
+YES: Final = torch.tensor(True)
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Run = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arms:
+    """One batch, three ways to train on it."""
+
+    deduplicated: tuple[RecModel, StepBatch]
+    torchrec: tuple[RecModel, StepBatch]
+    expanded: tuple[RecModel, StepBatch]
+
+    @property
+    def all(self) -> tuple[tuple[RecModel, StepBatch], ...]:
+        return self.deduplicated, self.torchrec, self.expanded
+
+
+def arms_of(laws: Laws, sizes: I64) -> Arms:
+    """Models of their own from one seed, and the batch in both forms."""
+    schema, model = schema_of(laws), model_of(laws)
+    batch = mini_batch(laws, sizes, SEED)
+    ours = to_tensors([batch], schema, model)
+    plain = to_tensors([batch], schema, model, deduplicated=False)
+    fresh = partial(build_model, schema, model, OPTIMIZER, SEED)
+    return Arms((fresh(), ours), (_on_fbgemm(fresh(), model), plain), (fresh(), plain))
+
+
+def whole_step(model: RecModel, batch: StepBatch) -> Run:
+    """Predict and learn."""
+    step = Step(model, OPTIMIZER)
+    return lambda: step.run(batch)
+
+
+def sparse_part(model: RecModel, batch: StepBatch) -> Run:
+    """From ids to the vectors of every sample, and back into the tables; nothing dense."""
+    generator = torch.Generator().manual_seed(SEED)
+    shape = batch.num_samples, len(batch.features), model.tables.weights()[next(iter(batch.features))].shape[1]
+    grad_BFD = torch.randn(shape, generator=generator)
+
+    def run() -> None:
+        looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
+        leaf_ND = looked_up_ND.detach().requires_grad_()
+        sparse_BFD = model.net.sparse(leaf_ND, batch)
+        (grad_ND,) = torch.autograd.grad(sparse_BFD, leaf_ND, grad_BFD)
+        model.tables.update(looked_up_ND, grad_ND, batch.uses, YES)
+
+    return run
+
+
+def measure(rounds: int = ROUNDS, num_samples: int = BATCH) -> Iterator[Result]:
+    """Every line of `recd bench trainer`."""
+    torch.set_num_threads(THREADS)
+    for factor in (1, 4, 8, 16):
+        arms = arms_of(SMALL, even(factor, num_samples))
+        yield _line(f"trainer.rm1.factor{factor}.ratio", arms, whole_step, rounds)
+    for factor in (8, 16):
+        arms = arms_of(POOLED, even(factor, num_samples))
+        yield _line(f"trainer.pooled.factor{factor}.sparse_ratio", arms, sparse_part, rounds)
+        yield _line(f"trainer.pooled.factor{factor}.step_ratio", arms, whole_step, rounds)
+    for laws, sizes in ((RM2, (6, 7)), (RM3, (4, 4))):
+        arms = arms_of(laws, np.tile(sizes, num_samples // sum(sizes)))
+        yield _line(f"trainer.{laws.name}.sparse_ratio", arms, sparse_part, rounds)
+
+
+def _line(name: str, arms: Arms, part: Callable[[RecModel, StepBatch], Run], rounds: int) -> Result:
+    runs = [part(*arm) for arm in arms.all]
+    # What is sorted ahead of our step is paid for in it.
+    ids, offsets = arms.deduplicated[1].ids_V.numpy(), arms.deduplicated[1].offsets_N1.numpy()
+    runs[0] = partial(_both, runs[0], partial(row_uses, ids, offsets))
+    cpu, wall = _in_turns(runs, rounds)
+    gc.collect()
+    ours, plain = arms.deduplicated[1], arms.torchrec[1]
+    ratios = wall[1] / wall[0]
+    return {
+        "id": name,
+        "value": round(float(np.median(wall[0])), 2),
+        "unit": "ms",
+        "baseline": "plain KJT rows, fbgemm's tables",
+        "baseline_value": round(float(np.median(wall[1])), 2),
+        "ratio": round(float(np.median(ratios)), 3),
+        "median_of": rounds,
+        "spread": _interval(ratios),
+        "context": {
+            "clock": "wall",
+            "cpu_ratio": round(float(np.median(cpu[1] / cpu[0])), 3),
+            "cpu_spread": _interval(cpu[1] / cpu[0]),
+            "over_expanded_on_our_tables": round(float(np.median(wall[2] / wall[0])), 3),
+            "samples": ours.num_samples,
+            "ids": ours.counts.ids,
+            "ids_expanded": plain.counts.ids,
+            "distinct_rows": ours.uses.num_rows,
+            "threads": THREADS,
+            "seed": SEED,
+            "torch": torch.__version__,
+        },
+    }
+
+
+def _both(one: Run, other: Run) -> None:
+    other()
+    one()
+
+
+def _in_turns(runs: Sequence[Run], rounds: int) -> tuple[F64, F64]:
+    """[runs, rounds] milliseconds of CPU and of wall time, A B C A B C; each has run once before."""
+    clock = Clock()
+    cpu, wall = (np.zeros((len(runs), rounds)) for _ in range(2))
+    for run in runs:
+        run()
+    for r in range(rounds):
+        for k, run in enumerate(runs):
+            cpu_ns, wall_ns = clock.process_ns(), clock.monotonic_ns()
+            run()
+            cpu[k, r] = (clock.process_ns() - cpu_ns) / 1e6
+            wall[k, r] = (clock.monotonic_ns() - wall_ns) / 1e6
+    return cpu, wall
+
+
+def _interval(ratios: F64) -> list[float]:
+    """95 % bootstrap interval of the median."""
+    medians = np.median(np.random.default_rng(SEED).choice(ratios, (2000, len(ratios))), axis=1)
+    return [round(float(q), 3) for q in np.quantile(medians, [0.025, 0.975])]
+
+
+def _on_fbgemm(model: RecModel, config: ModelConfig) -> RecModel:
+    """The same model with its tables in fbgemm's table-batched embedding."""
+    tables = build_fbgemm_tables(config, OPTIMIZER, torch.device("cpu"))
+    init_rows(tables, config.tables, SEED)
+    return RecModel(tables, model.net, model.optimizer, model.device)
+
+
+def main() -> None:
+    """Print one result a line."""
+    for line in measure():
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
