@@ -5,9 +5,14 @@ transforms  what happens to a feature's ids before its table: the frozen configu
 ids         feature ids to table rows, once per distinct row
 dense_input the dense columns of samples and groups, in the schema's order
 tensors     mini-batches to the tensors of one step: bags of all features in one lookup, inverses per group
-tables      the embedding tables: the only lookup, and its update inside backward
+row_uses    where a step uses each row: the occurrences of every distinct row together (pure)
+arena       all tables in one tensor, and their names
+tables      the embedding tables: the only lookup, and the update of what it touched
+host_tables the tables on a CPU: every distinct row updated in one pass
 jagged_ops  jagged and padded rows, by fbgemm and in plain torch
 attention   self-attention encoder over the rows of a sequence feature
+attention_plan    which samples ask which history, in blocks of like size (pure)
+target_attention  a candidate's attention to the history of its user, keys and values computed once
 net         the dense side of the DLRM: pooling, towers on unique rows, interaction, over MLP
 model       tables, net and optimizer under one flat state
 optimizer   the dense optimizer, which a flag on the device can veto

@@ -85,8 +85,9 @@ class TrainerConfig:
         # Only what is set: a key that this version adds and nobody uses must not orphan checkpoints.
         stated = {feature: each.stated() for feature, each in self.model.transforms.items()}
         model["transforms"] = {feature: each for feature, each in stated.items() if each}
-        if not model["transforms"]:
-            del model["transforms"]
+        for key in ("transforms", "candidates"):
+            if not model[key]:
+                del model[key]
         parts = {"model": model, "optimizer": asdict(self.optimizer), "train": {"seed": self.train.seed}}
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
         return plain

@@ -15,7 +15,7 @@ from streams.strict import STRICT
 from trainer.transforms import FeatureTransforms
 
 IdMapping = Literal["hash", "modulo", "direct"]
-Pooling = Literal["sum", "mean", "attention"]
+Pooling = Literal["sum", "mean", "attention", "target"]
 Readout = Literal["mean", "last"]
 DenseOptimizerName = Literal["adagrad", "adam"]
 DeviceName = Literal["cpu", "cuda"]
@@ -83,11 +83,14 @@ class ModelConfig:
     over_layers: tuple[int, ...] = (64,)
     """Hidden layers over the interactions; a last layer with one output per task follows."""
     pooling: Mapping[str, Pooling] = field(default_factory=dict)
-    """Feature name to how its row becomes one vector; features left out are averaged."""
+    """Feature name to how its row becomes one vector; features left out are averaged. sum, mean; attention: the ids of
+    a row attend to each other (`model.attention`); target: a candidate attends to them (`model.candidates`)."""
+    candidates: Mapping[str, str] = field(default_factory=dict)
+    """Feature with pooling `target` to the feature that asks it: the item of the sample, usually."""
     transforms: Mapping[str, FeatureTransforms] = field(default_factory=dict)
     """Feature name to what happens to its ids before they are looked up."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
-    """The encoder of features with pooling `attention`."""
+    """The encoder of features with pooling `attention`; of pooling `target`, heads and max_length count."""
 
     def __post_init__(self) -> None:
         if not self.tables:
@@ -108,6 +111,10 @@ class ModelConfig:
         """How the rows of a feature become one vector each."""
         return self.pooling.get(feature, "mean")
 
+    def is_sequence(self, feature: str) -> bool:
+        """Whether the order of a feature's ids counts: each is a vector of its own until the net has seen all."""
+        return self.pooling_of(feature) in {"attention", "target"}
+
     def transforms_of(self, feature: str) -> FeatureTransforms:
         """What happens to the ids of a feature; nothing by default."""
         return self.transforms.get(feature, FeatureTransforms())
@@ -127,11 +134,35 @@ class ModelConfig:
             )
         for table in sorted(set(self.tables) - used):
             raise ConfigError(f"model.tables.{table} is used by no feature; remove it or name it in a feature")
-        for name in ("pooling", "transforms"):
+        for name in ("pooling", "transforms", "candidates"):
             for feature in sorted(set(getattr(self, name)) - set(schema.feature_names)):
                 raise ConfigError(f"model.{name}.{feature}: no such feature; known: {schema.feature_names}")
         for feature, transforms in self.transforms.items():
             self._check_direct(feature, transforms, schema.table_of[feature])
+        for feature in schema.feature_names:
+            self._check_candidate(feature, schema)
+
+    def _check_candidate(self, feature: str, schema: EventSchema) -> None:
+        """A feature that is asked needs one that asks, and no other does."""
+        candidate, is_asked = self.candidates.get(feature), self.pooling_of(feature) == "target"
+        if candidate is None:
+            if is_asked:
+                raise ConfigError(
+                    f'model.pooling.{feature} = "target" needs model.candidates.{feature}: the name of the feature '
+                    "that attends to it, usually the item of the sample"
+                )
+            return
+        if not is_asked:
+            raise ConfigError(
+                f'model.candidates.{feature} does nothing without model.pooling.{feature} = "target"; set it, or '
+                "remove the candidate"
+            )
+        if candidate not in schema.feature_names:
+            raise ConfigError(f"model.candidates.{feature}: no feature {candidate!r}; known: {schema.feature_names}")
+        if self.is_sequence(candidate):
+            raise ConfigError(
+                f"model.candidates.{feature}: {candidate} is a sequence itself; name a feature with pooling sum or mean"
+            )
 
     def _check_direct(self, feature: str, transforms: FeatureTransforms, table: str) -> None:
         """What a transform declares must not fall on the row of ids out of range, with which it would be mixed up."""

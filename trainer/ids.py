@@ -54,7 +54,7 @@ class Chain:
 def chain_of(feature: str, schema: EventSchema, model: ModelConfig) -> Chain:
     """The chain of one feature of the schema."""
     transforms = model.transforms_of(feature)
-    limit = (Truncate(model.attention.max_length),) if model.pooling_of(feature) == "attention" else ()
+    limit = (Truncate(model.attention.max_length),) if model.is_sequence(feature) else ()
     table = schema.table_of[feature]
     return Chain((*transforms.chain(), *limit), transforms.declared(), mapping_of(table, model.tables[table]))
 

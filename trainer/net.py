@@ -20,6 +20,7 @@ from streams.events.schema import EventSchema, FeatureGroup
 from trainer.attention import HistoryEncoder
 from trainer.config import ModelConfig
 from trainer.jagged_ops import JaggedOps
+from trainer.target_attention import TargetAttention
 from trainer.tensors import FeatureRows, StepBatch
 
 
@@ -35,9 +36,17 @@ class Net(nn.Module):
         over: nn.Module,
         linear: nn.Module,
         ops: JaggedOps,
+        candidates: Mapping[str, str],
     ) -> None:
         super().__init__()
         self._groups = groups
+        self._with_towers = {group.name: [key for key in group.features if key not in candidates] for group in groups}
+        place_of = {
+            key: (place, self._with_towers[group.name].index(key))
+            for place, group in enumerate(groups)
+            for key in self._with_towers[group.name]
+        }
+        self._candidates = {key: place_of[candidate] for key, candidate in candidates.items()}
         self._ops = ops
         self.pooling = pooling
         self.dense = dense
@@ -57,16 +66,51 @@ class Net(nn.Module):
         # One split, not a slice each: the gradient of a slice is as large as everything that it was cut from.
         bags = torch.split(looked_up_ND, [rows.num_bags for rows in batch.features.values()])
         bags_of = dict(zip(batch.features, bags, strict=True))
-        return torch.cat([self._group(bags_of, batch, group) for group in self._groups], dim=1)
+        of_group = [self._group(bags_of, batch, group) for group in self._groups]
+        if self._candidates:
+            of_group = [
+                self._with_asked(rows_BFD, group, bags_of, batch, of_group)
+                for rows_BFD, group in zip(of_group, self._groups, strict=True)
+            ]
+        return torch.cat([rows_BFD for rows_BFD in of_group if rows_BFD is not None], dim=1)
 
-    def _group(self, bags_of: Mapping[str, Tensor], batch: StepBatch, group: FeatureGroup) -> Tensor:
-        """Every tower of a group on its unique rows, then one expansion to samples."""
-        towers = [self._tower(bags_of[key], batch.features[key], key) for key in group.features]
-        rows_UFD = torch.stack(towers, dim=1)
+    def _group(self, bags_of: Mapping[str, Tensor], batch: StepBatch, group: FeatureGroup) -> Tensor | None:
+        """Every tower of a group on its unique rows, then one expansion to samples; None if it has only asked ones."""
+        keys = self._with_towers[group.name]
+        if not keys:
+            return None
+        rows_UFD = torch.stack([self._tower(bags_of[key], batch.features[key], key) for key in keys], dim=1)
         expansion = batch.expansions[group.name]
         if expansion is None:
             return rows_UFD
         return self._ops.expand(rows_UFD.flatten(1), expansion).view(batch.num_samples, *rows_UFD.shape[1:])
+
+    def _with_asked(
+        self,
+        rows_BFD: Tensor | None,
+        group: FeatureGroup,
+        bags_of: Mapping[str, Tensor],
+        batch: StepBatch,
+        of_group: Sequence[Tensor | None],
+    ) -> Tensor | None:
+        """The group's vectors with the answers to its candidates at their places."""
+        towers = iter(()) if rows_BFD is None else iter(torch.split(rows_BFD, 1, dim=1))
+        if all(key not in self._candidates for key in group.features):
+            return rows_BFD
+        vectors = [
+            self._answer(bags_of[key], batch, key, of_group)[:, None] if key in self._candidates else next(towers)
+            for key in group.features
+        ]
+        return torch.cat(vectors, dim=1)
+
+    def _answer(self, bags: Tensor, batch: StepBatch, key: str, of_group: Sequence[Tensor | None]) -> Tensor:
+        """[B, D]: what a history answers to each sample's candidate."""
+        rows, (group, place) = batch.features[key], self._candidates[key]
+        candidates_BFD, attention = of_group[group], self.pooling[key]
+        assert rows.asking is not None
+        assert candidates_BFD is not None
+        answer_BD: Tensor = attention(bags, candidates_BFD[:, place], rows.asking, self._ops)
+        return answer_BD
 
     def _tower(self, bags: Tensor, rows: FeatureRows, key: str) -> Tensor:
         """[U, D]: one vector per unique row of a feature."""
@@ -121,21 +165,27 @@ class LinearTerms(nn.Linear):
 
 def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
     """Wire the net; its initial weights come from torch's global generator."""
-    poolings = {"sum": SumPooling, "mean": MeanPooling}
     num_sparse, num_dense, dim = len(schema.feature_names), len(schema.dense_names), model.dim
     interacting = dim + (num_sparse + 1) * num_sparse // 2  # the dense vector, and every pair of vectors
-    is_sequence = {key: model.pooling_of(key) == "attention" for key in schema.feature_names}
     ordered = [key for group in schema.all_groups for key in group.features]
     modules: dict[str, nn.Module] = {}
     for key in schema.feature_names:
-        kind = model.pooling_of(key)
-        modules[key] = HistoryEncoder(dim, model.attention) if kind == "attention" else poolings[kind]()
+        match model.pooling_of(key):
+            case "sum":
+                modules[key] = SumPooling()
+            case "mean":
+                modules[key] = MeanPooling()
+            case "attention":
+                modules[key] = HistoryEncoder(dim, model.attention)
+            case "target":
+                modules[key] = TargetAttention(dim, model.attention.heads, model.attention.max_length)
     return Net(
         schema.all_groups,
         nn.ModuleDict(modules),
         DenseArch(num_dense, [*model.dense_layers, dim]) if num_dense else ConstantDense(dim),
         InteractionArch(num_sparse),
         OverArch(interacting, [*model.over_layers, len(schema.labels)]),
-        LinearTerms([is_sequence[key] for key in ordered], dim, len(schema.labels)),
+        LinearTerms([model.is_sequence(key) for key in ordered], dim, len(schema.labels)),
         ops,
+        model.candidates,
     )

@@ -100,7 +100,7 @@ class Oracle:
         """Logits of one sample from the ids of each feature."""
         vectors = [self._dense(dense_K)]
         for group in self._schema.all_groups:
-            vectors += [self._tower(key, ids[key]) for key in group.features]
+            vectors += [self._tower(key, ids) for key in group.features]
         products = [vectors[i].dot(vectors[j]) for i in range(len(vectors)) for j in range(i + 1, len(vectors))]
         x = torch.cat([vectors[0], torch.stack(products)])
         mixed = self._linear(self._perceptrons(x, "dense.over.model.0"), "dense.over.model.1")
@@ -111,11 +111,11 @@ class Oracle:
             return self._leaves["dense.dense.vector_D"]
         return self._perceptrons(dense_K, "dense.dense.model")
 
-    def _tower(self, key: str, ids_N: Tensor) -> Tensor:
+    def _tower(self, key: str, ids: Mapping[str, Tensor]) -> Tensor:
         """The vector of one feature of one sample; exactly 0 without ids."""
         table_RD = self._leaves[f"table.{self._schema.table_of[key]}"]
-        rows_ND = table_RD[ids_N]
-        if len(ids_N) == 0:
+        rows_ND = table_RD[ids[key]]
+        if len(rows_ND) == 0:
             return rows_ND.sum(0)
         match self._model.pooling_of(key):
             case "sum":
@@ -124,6 +124,23 @@ class Oracle:
                 return rows_ND.mean(0)
             case "attention":
                 return self._attend(rows_ND, f"dense.pooling.{key}")
+            case "target":
+                return self._ask(rows_ND, self._tower(self._model.candidates[key], ids), f"dense.pooling.{key}")
+
+    def _ask(self, rows_ND: Tensor, candidate_D: Tensor, name: str) -> Tensor:
+        """What a history answers to one candidate, head by head."""
+        newest_ND = rows_ND[-self._model.attention.max_length :].flip(0)
+        query_D = self._linear(candidate_D, f"{name}.query")
+        key_ND, change_ND = (newest_ND @ self._leaves[f"{name}.keys_values.weight"].T).chunk(2, dim=1)
+        value_ND = newest_ND + change_ND
+        width = self._model.dim // self._model.attention.heads
+        heads = []
+        for h in range(self._model.attention.heads):
+            head = slice(h * width, (h + 1) * width)
+            scores = key_ND[:, head] @ query_D[head] / width**0.5
+            weights = (scores + self._leaves[f"{name}.place_HL"][h, : len(newest_ND)]).exp()
+            heads.append(weights / weights.sum() @ value_ND[:, head])
+        return torch.cat(heads)
 
     def _attend(self, rows_ND: Tensor, name: str) -> Tensor:
         config = self._model.attention

@@ -23,12 +23,14 @@ from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.windows import Group, PartialIkjt
 from streams.minibatch import MiniBatch
+from trainer.attention_plan import plan_attention
 from trainer.config import ModelConfig
 from trainer.dense_input import dense_input
 from trainer.ids import chain_of, first_rows, to_table_rows
 from trainer.jagged_ops import Expansion
 from trainer.labelling import Labelling, labelling_of
 from trainer.row_uses import RowUses, row_uses
+from trainer.target_attention import Asking, asking_of
 
 I64 = npt.NDArray[np.int64]
 
@@ -43,6 +45,15 @@ class FeatureRows:
     """Row u has ids `offsets_U1[u]..offsets_U1[u + 1]` of the feature; newest first where it is a sequence."""
     longest: int
     """Ids of the longest row: the padded length of a sequence."""
+    asking: Asking | None = None
+    """Who asks which row, where it is candidates that attend to it; its rows are then those of the plan."""
+
+    def to(self, device: torch.device) -> FeatureRows:
+        return replace(
+            self,
+            offsets_U1=self.offsets_U1.to(device, non_blocking=True),
+            asking=self.asking and self.asking.to(device),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +103,7 @@ class StepBatch:
             return self
         names = ("labels_BT", "weights_BT", "dense_BK", "ids_V", "offsets_N1")
         moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
-        features = {
-            key: replace(rows, offsets_U1=rows.offsets_U1.to(device, non_blocking=True))
-            for key, rows in self.features.items()
-        }
+        features = {key: rows.to(device) for key, rows in self.features.items()}
         expansions = {key: each and each.to(device) for key, each in self.expansions.items()}
         labelling = self.labelling.to(device)
         return replace(self, **moved, features=features, expansions=expansions, labelling=labelling)
@@ -169,9 +177,6 @@ class _LookupBuilder:
 
     def add(self, group: str, key: str, rows: Jagged, inverse_B: I64) -> None:
         """Append the bags of one feature, whose ids are rows of its table."""
-        is_sequence = self._model.pooling_of(key) == "attention"
-        if is_sequence:
-            rows = newest_first(rows)
         table = self._table_of[key]
         config = self._model.tables[table]
         if config.mapping == "direct":
@@ -179,13 +184,20 @@ class _LookupBuilder:
             outside = rows.values == config.rows - 1
             per_row = np.diff(np.concatenate([[0], np.cumsum(outside)])[rows.offsets])
             self._out_of_range[table] = self._out_of_range.get(table, 0) + int(per_row[inverse_B].sum())
+        self._rows[group] = rows.num_rows
+        self._ids_expanded += int(rows.lengths[inverse_B].sum())
+        asking = None
+        if self._model.pooling_of(key) == "target":
+            plan = plan_attention(rows.lengths, inverse_B)
+            asking, rows = asking_of(plan, len(inverse_B)), rows.take(plan.row_K)
+        is_sequence = self._model.is_sequence(key)
+        if is_sequence:
+            rows = newest_first(rows)
         lengths = rows.lengths
         bags = np.ones(len(rows.values), np.int64) if is_sequence else lengths
-        self.features[key] = FeatureRows(len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0)))
+        self.features[key] = FeatureRows(len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0)), asking)
         self.ids.append(rows.values + self._first_row[table])
         self.lengths.append(bags)
-        self._rows[group] = rows.num_rows
-        self._ids_expanded += int(lengths[inverse_B].sum())
 
     def counts(self) -> Counts:
         ids = sum(len(ids) for ids in self.ids)

@@ -40,15 +40,25 @@ def schema_of(*, dense: int = 2, tasks: int = 2) -> EventSchema:
     )
 
 
-def model_of(*, rows: int = 50, heads: int = 2, layers: int = 2, readout: Readout = "mean") -> ModelConfig:
+def model_of(
+    *, rows: int = 50, heads: int = 2, layers: int = 2, readout: Readout = "mean", history: Pooling = "attention"
+) -> ModelConfig:
     tables = {
         "user": TableConfig(rows=rows, init_scale=0.3),
         "item": TableConfig(rows=rows + 1, init_scale=0.3),
         "tag": TableConfig(rows=9, mapping="direct", init_scale=0.3),
     }
     attention = AttentionConfig(heads=heads, layers=layers, feedforward=8, max_length=4, readout=readout)
-    pooling: dict[str, Pooling] = {"tags": "mean", "history": "attention"}
-    return ModelConfig(tables=tables, dim=8, dense_layers=(6,), over_layers=(12,), pooling=pooling, attention=attention)
+    pooling: dict[str, Pooling] = {"tags": "mean", "history": history}
+    return ModelConfig(
+        tables=tables,
+        dim=8,
+        dense_layers=(6,),
+        over_layers=(12,),
+        pooling=pooling,
+        candidates={"history": "item"} if history == "target" else {},
+        attention=attention,
+    )
 
 
 def optimizer_of(dense_optimizer: DenseOptimizerName = "adagrad") -> OptimizerConfig:

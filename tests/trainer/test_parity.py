@@ -30,6 +30,14 @@ def test_deduplication_changes_nothing(readout: Readout, name: DenseOptimizerNam
     assert all(0 <= gap < 1e-5 for gap in report.max_abs_diff.values())
 
 
+def test_deduplication_changes_nothing_where_candidates_ask_a_history() -> None:
+    model = model_of(history="target")
+    report = run_parity(batches_of(40), SCHEMA, model, optimizer_of("adam"), seed=1, every=8)
+    assert report.ok, report.reasons
+    assert report.rows["history"][0] < report.rows["history"][1]
+    assert report.oracle_max_diff < 1e-9
+
+
 def test_deduplication_changes_nothing_without_dense_columns() -> None:
     schema = schema_of(dense=0)
     report = run_parity(batches_of(10, dense=0), schema, model_of(layers=1), optimizer_of(), seed=1, every=5)
