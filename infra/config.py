@@ -24,7 +24,8 @@ from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
 from streams.events.formats.config import FormatConfig
-from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 from streams.strict import STRICT

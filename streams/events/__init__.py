@@ -1,5 +1,6 @@
 """Events: what the user's messages mean, and batches of them as columns.
 
+roles     which of the user's fields plays which role
 schema    roles, labels, features and groups: the frozen configuration of an event stream
 event     EventBatch, the columns of one partition's consecutive events
 record    what a decoder is given and gives back

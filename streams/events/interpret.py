@@ -22,7 +22,8 @@ from streams.events.label_rules import says
 from streams.events.messages import Messages
 from streams.events.reader import Reader
 from streams.events.record import Record
-from streams.events.schema import EventKind, EventSchema, KindName, Label
+from streams.events.roles import KindName
+from streams.events.schema import EventKind, EventSchema, Label
 from streams.ikjt.jagged import Jagged
 
 _KINDS: Final[dict[KindName, EventKind]] = {

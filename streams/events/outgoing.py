@@ -15,7 +15,7 @@ from streams.events.decode import LAST_MS, MAX_VALUE_BYTES
 from streams.events.diagnosis import diagnose
 from streams.events.fields import Fields
 from streams.events.ids import Scalar, text_of, user_id
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.events.times import time_ms
 
 

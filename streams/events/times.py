@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streams.errors import PoisonError, Reason
 from streams.events.event import I64
 from streams.events.ids import Scalar
-from streams.events.schema import TimeUnit
+from streams.events.roles import TimeUnit
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)

@@ -23,7 +23,8 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
 from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
-from streams.events.schema import EventSchema, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, History, Label, SparseFeature
 from streams.inputs import Input, Position
 from streams.metrics import Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet

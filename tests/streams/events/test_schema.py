@@ -9,15 +9,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from streams.errors import ConfigError
-from streams.events.schema import (
-    DenseFeature,
-    EventSchema,
-    FeatureGroup,
-    History,
-    Label,
-    Roles,
-    SparseFeature,
-)
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 
 ROLES = Roles(event_id=("id",), user="user", item="item", time="at")
 LABEL = Label(name="click", field="click")

@@ -23,7 +23,7 @@ from infra.clock import Clock, Deadline
 from infra.services.stack import Stack
 from streams.errors import ConfigError, InvariantError
 from streams.events.formats.config import FormatConfig
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.route import Route, RouteReport
