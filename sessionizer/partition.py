@@ -23,6 +23,7 @@ from msgspec import UNSET
 
 from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
+from sessionizer.freshness import Freshness
 from sessionizer.makers import Makers
 from sessionizer.marks import Marks, cut_ref, fresh_mark, future_marks, idle_mark, shed_mark
 from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress
@@ -59,7 +60,6 @@ class Partition:
         self.report = report
         self._now_ms = now_ms
         self._lateness_ms = lateness_ms
-        self._fresh_ms = fresh_ms
         two = makers.outcomes is not None
         self._profiles = makers.profiles() if makers.profiles is not None else None
         if self._profiles is not None:
@@ -86,7 +86,7 @@ class Partition:
         self.inputs = tuple(self._backlogs)
         """What it reads."""
         self._cut_took_ms = 0
-        self._ready_ms, self._ready_since = self._cut_ms, -1
+        self._freshness = Freshness(fresh_ms, self._cut_ms)
         self._unsent = False
         report.start(self.core)
         self._apply_due()
@@ -118,8 +118,7 @@ class Partition:
         `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
         """
         if self._gate is not None:
-            # What waits for a batch to fill is not late while it could not leave.
-            self._ready_ms += self._gate.look(self._now_ms())
+            self._freshness.pause(self._gate.look(self._now_ms()))
         if not self._is_blocked:
             self._add(self._journal.new_marks())
             self._apply_due()
@@ -135,8 +134,7 @@ class Partition:
         if self._is_blocked:
             return
         self._keep_up(now_ms)
-        if self._fresh_ms:
-            self._keep_fresh(now_ms)
+        self._keep_fresh(now_ms)
         for source in caught_up:
             self._keep_awake(self._backlogs[source], now_ms)
 
@@ -366,11 +364,8 @@ class Partition:
             self._apply_due()
 
     def _keep_fresh(self, now_ms: int) -> None:
-        """Write a mark once what may leave has waited for `fresh_ms`."""
-        if not self.core.num_ready or self.core.ready_since != self._ready_since:
-            self._ready_ms, self._ready_since = now_ms, self.core.ready_since
-        elif now_ms - self._ready_ms >= self._fresh_ms:
-            self._ready_ms = now_ms
+        """Write a mark once what may leave has waited for long enough."""
+        if self._freshness.is_over(self.core.num_ready, self.core.ready_since, now_ms):
             self._decide([fresh_mark(self._marks)])
             self._apply_due()
 
