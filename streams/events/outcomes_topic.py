@@ -68,10 +68,14 @@ class OutcomesDecoder:
                     record=record,
                 )
             )
-        left = ~np.isin(decoded.future, events.offset[wrong])
+        outcomes = events.take(np.flatnonzero(events.kind == EventKind.OUTCOME))
+        # A message of many events may hold both: those that are left are told apart by their times.
+        there = set(zip(outcomes.offset.tolist(), outcomes.event_time_ms.tolist(), strict=True))
+        future = zip(decoded.future.tolist(), decoded.future_ms.tolist(), strict=True)
+        left = np.fromiter((one in there for one in future), np.bool_, len(decoded.future))
         return replace(
             decoded,
-            events=events.take(np.flatnonzero(events.kind == EventKind.OUTCOME)),
+            events=outcomes,
             rejected=sorted([*decoded.rejected, *rejected], key=lambda one: one.offset),
             future=decoded.future[left],
             future_ms=decoded.future_ms[left],

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from streams.errors import ConfigError
 from streams.events.decode import EventDecoder
 from streams.events.event import EventBatch
+from streams.events.formats.arrow import ArrowTables
 from streams.events.ids import event_id, user_id
 from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
 from streams.events.record import Decoded
 from streams.events.roles import OutcomeRoles, Roles
 from streams.events.schema import EventSchema
+from tests.streams.events.formats.encode import as_stream
 from tests.streams.events.records import NOW_MS, ROLES, SCHEMA, raw
 
 CLICK: dict[str, Any] = {"kind": "click", "id": 9, "user": 42, "time": NOW_MS, "of": 1, "rating": 5, "bought": 1}
@@ -107,6 +110,16 @@ def test_what_is_no_outcome_is_sent_to_the_interactions() -> None:
         "kind": "show", "item": 7,
     }).rejected  # fmt: skip
     assert "an impression belongs among the interactions" in refused.detail
+
+
+def test_an_outcome_of_the_future_is_told_of_beside_what_is_no_outcome_in_its_message() -> None:
+    schema = replace(SCHEMA, sparse=(), dense=())
+    later = [CLICK | {"id": 2, "time": NOW_MS + 10**9}, CLICK | {"id": 3, "time": NOW_MS + 2 * 10**9, "kind": "view"}]
+    rows = pa.Table.from_pylist([CLICK | {"kind": "view"}, CLICK, *later]).append_column("item", pa.array([7] * 4))
+    decoder = OutcomesDecoder(EventDecoder(outcomes_schema(schema), ArrowTables(schema)), schema)
+    found = decoder.decode([replace(raw(as_stream(rows), 5), headers=())], now_ms=NOW_MS)
+    assert found.events.event_id.tolist() == [event_id([9]), event_id([2])]
+    assert (found.future.tolist(), found.future_ms.tolist()) == ([5], [NOW_MS + 10**9])
 
 
 @pytest.mark.parametrize(
