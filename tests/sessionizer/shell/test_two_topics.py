@@ -96,7 +96,7 @@ class Life:
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
             decoder=EventDecoder(SCHEMA),
-            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA))),
+            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA)), SCHEMA),
         )
         report = PartitionReport(Silent(), 0)
         return Partition(
@@ -323,7 +323,7 @@ def test_what_is_no_outcome_is_refused_among_the_outcomes(value: bytes | None) -
         ),
         labels=SCHEMA.labels,
     )  # fmt: skip
-    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema))).decode([record(OUTCOMES, 7, value)])
+    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema)), schema).decode([record(OUTCOMES, 7, value)])
     assert not len(decoded.events)
     (refused,) = decoded.rejected
     assert (refused.offset, refused.reason.value, refused.record.topic) == (7, "unknown_kind", "outcomes")
