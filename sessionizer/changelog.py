@@ -62,7 +62,9 @@ class KafkaChangelog:
     def read(self, start: int, end: int) -> Iterator[Chunk]:
         if start >= end:
             return
-        consumer = client.consumer(self._kafka, group=f"{self._topics.profiles}-repair", partition_eof=True)
+        consumer = client.consumer(
+            self._kafka, group=f"{self._topics.profiles}-repair", partition_eof=True, extra=client.END_SOON
+        )
         try:
             yield from self._read(consumer, start, end)
         finally:

@@ -51,7 +51,7 @@ class KafkaJournal:
         """Whether there is a cut, so that every mark behind it is needed."""
         # The group is a name only: nothing is ever committed or balanced.
         group = f"{topics.minibatches}-journal"
-        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True)
+        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, extra=client.END_SOON)
 
     def load(self) -> Recovered:
         bounds = [self._bounds(topic) for topic in self._topics.inputs]

@@ -34,7 +34,7 @@ class TrainerPlace:
         self._topic = topic
         self._partition = partition
         self._group = group
-        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True)
+        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, extra=client.END_SOON)
         self._place: int | None = None
         self._known = False
 

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.errors import RetryableError
 from streams.events.record import appended_ms
-from streams.kafka.client import KafkaConfig, consumer
+from streams.kafka.client import END_SOON, KafkaConfig, consumer
 from streams.kafka.offsets import Bounds, bounds, num_partitions
 from streams.kafka.offsets import committed as committed_by
 
@@ -131,7 +131,7 @@ def read_lag(
     `next_offsets`: by partition, where the reader tells more than its commits do. `wall_times`: the records' own
     times say when they were appended; not so for events, whose times are those of the events.
     """
-    reader = consumer(config, group=group, partition_eof=True)
+    reader = consumer(config, group=group, partition_eof=True, extra=END_SOON)
     try:
         partitions = range(num_partitions(reader, topic, timeout_ms))
         found = bounds(reader, topic, partitions, timeout_ms)

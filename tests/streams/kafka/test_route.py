@@ -223,7 +223,9 @@ def test_partitions_that_the_source_gets_are_routed_too(kafka: str) -> None:
 
 @pytest.mark.fault
 @pytest.mark.timeout(400)
-def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> None:
+def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A step that is stuck is given up after twice as long.
+    monkeypatch.setattr(route_sink, "_STEP_MS", 4_000)
     stack = Stack(tmp_path / "services", tied=True)
     try:
         bootstrap = stack.up(brokers=1, kind="kafka").kafka
