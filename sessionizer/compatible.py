@@ -50,6 +50,6 @@ def check(header: Mapping[str, Any], own: int, *, external: bool) -> None:
     if header["fingerprint"] != own and header["held"]:
         raise ConfigError(
             f"partition {header['partition']} holds {header['held']} events under another configuration of event, "
-            "labels, features, histories, groups, session, join, batch or topics.outcomes; restore the old one, "
-            "drain with an end mark (`recd ingest --end`), then change it"
+            "outcomes, labels, features, histories, groups, session, join, batch or topics.outcomes; restore the old "
+            "one, drain with an end mark (`recd ingest --end`), then change it"
         )

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import ClassVar, Literal
 
 from streams.errors import ConfigError
-from streams.events.roles import Roles
+from streams.events.roles import OutcomeRoles, Roles
 from streams.strict import STRICT
 
 LabelRule = Literal["ge", "gt", "eq", "in", "value"]
@@ -172,6 +172,8 @@ class EventSchema:
     histories: tuple[History, ...] = ()
     groups: tuple[FeatureGroup, ...] = ()
     """Features that no group names form a group of their own, under their own name."""
+    outcomes: OutcomeRoles | None = None
+    """What is otherwise in the outcomes' own topic; without, its messages are called as the interactions are."""
 
     def __post_init__(self) -> None:
         if not self.labels:
@@ -198,6 +200,17 @@ class EventSchema:
         for history in self.histories:
             if history.label is not None and history.label not in [label.name for label in self.labels]:
                 raise ConfigError(f"histories.{history.name}: label {history.label!r} is not one of [[labels]]")
+        if self.outcomes is not None:
+            self._check_outcomes(self.outcomes)
+
+    def _check_outcomes(self, outcomes: OutcomeRoles) -> None:
+        known = [label.name for label in self.labels]
+        if unknown := sorted(set(outcomes.labels) - set(known)):
+            raise ConfigError(
+                f"outcomes.labels.{unknown[0]}: there is no label {unknown[0]}; name one of [[labels]]: "
+                f"{', '.join(known)}"
+            )
+        outcomes.over(self.roles)
 
     def _check_members(self, group: FeatureGroup) -> None:
         """Refuse names that are nothing, or not of the kind that the key holds."""
@@ -269,5 +282,7 @@ class EventSchema:
             for key in ("count", "recency"):
                 if history[key] is None:
                     del history[key]
+        if fields["outcomes"] is None:
+            del fields["outcomes"]
         text = json.dumps(fields, sort_keys=True, default=list)
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -100,7 +100,7 @@ class Life:
                 FreshPlace(partition=0, batch=BATCHES, to_trainer=False, log=print), report, now_ms
             ),
             decoder=EventDecoder(SCHEMA),
-            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA))),
+            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA)), SCHEMA),
         )
         report = PartitionReport(Silent(), 0)
         return Partition(
@@ -327,7 +327,7 @@ def test_what_is_no_outcome_is_refused_among_the_outcomes(value: bytes | None) -
         ),
         labels=SCHEMA.labels,
     )  # fmt: skip
-    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema))).decode([record(OUTCOMES, 7, value)])
+    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema)), schema).decode([record(OUTCOMES, 7, value)])
     assert not len(decoded.events)
     (refused,) = decoded.rejected
     assert (refused.offset, refused.reason.value, refused.record.topic) == (7, "unknown_kind", "outcomes")
