@@ -23,7 +23,7 @@ from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 
 _TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 1.0
+_POLL_S: Final = 0.1
 _RECORDS: Final = 5_000
 """Records taken at once."""
 _USER_BYTES: Final = 8

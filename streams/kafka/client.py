@@ -21,6 +21,9 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
+_EMPTY_FETCH_MS: Final = 50
+"""The end of a partition is told after a fetch that found nothing there; who asks for it is not to wait for half a
+second, which is what such a fetch takes otherwise."""
 PARTITIONER: Final = "murmur2_random"
 """What Java and aiokafka do too. librdkafka's own default sends most users to another partition."""
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
@@ -176,6 +179,8 @@ def consumer(
         "enable.partition.eof": partition_eof,
         "isolation.level": "read_committed" if read_committed and not config.plain else "read_uncommitted",
     }
+    if partition_eof:
+        settings["fetch.wait.max.ms"] = _EMPTY_FETCH_MS
     return Consumer(settings | dict(extra or {}))
 
 
