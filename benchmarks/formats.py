@@ -34,7 +34,8 @@ from streams.events.formats.framed import Framed
 from streams.events.formats.protobuf import ProtobufPlan
 from streams.events.formats.schemas import Registered
 from streams.events.record import Record
-from streams.events.schema import DenseFeature, EventSchema, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, Label, SparseFeature
 
 START_MS: Final = 1_700_000_000_000
 A_MESSAGE: Final = 512

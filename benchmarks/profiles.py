@@ -23,7 +23,8 @@ from state.profiles import Profiles, encode, histories_fingerprint
 from state.redis import RedisConfig, RedisServer
 from state.redis_profiles import RedisProfiles
 from state.store import MISSING
-from streams.events.schema import EventSchema, History, Label, Roles
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, History, Label
 
 LENGTH, ITEMS, HOUR_MS, RECORDS_AN_HOUR = 50, 100_000, 3_600_000, 1_000_000
 SHELF = "recd/benchmark-of-profiles"

@@ -32,15 +32,8 @@ from streams.events.decode import EventDecoder
 from streams.events.event import EventBatch
 from streams.events.formats.arrow import ArrowTables
 from streams.events.record import Located
-from streams.events.schema import (
-    DenseFeature,
-    EventSchema,
-    FeatureGroup,
-    History,
-    Label,
-    Roles,
-    SparseFeature,
-)
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
 
 EVENTS: Final = 600

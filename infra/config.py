@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -24,7 +24,10 @@ from sessionizer.worker_config import WorkerConfig
 from state.redis import RedisConfig
 from streams.errors import ConfigError
 from streams.events.formats.config import FormatConfig
-from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.outcomes_topic import outcomes_schema
+from streams.events.roles import OutcomeRoles, Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
+from streams.inputs import Input
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 from streams.strict import STRICT
@@ -53,8 +56,11 @@ class Config:
 
     event: Roles
     """Which of your fields plays which role."""
+    outcomes: OutcomeRoles = field(default_factory=OutcomeRoles)
+    """What the messages of `topics.outcomes` call otherwise than the interactions; a key that is not set is as in
+    [event]."""
     format: FormatConfig = field(default_factory=FormatConfig)
-    """How the messages of the interactions topic are encoded."""
+    """How the messages of the interactions, and of the outcomes, are encoded."""
     labels: tuple[Label, ...]
     """What the model predicts: one binary task each."""
     features: tuple[SparseFeature, ...] = ()
@@ -98,7 +104,9 @@ class Config:
 
     def __post_init__(self) -> None:
         self.model.check_against(self.schema)
-        if self.topics.outcomes is not None:
+        if self.topics.outcomes is None:
+            self._check_no_outcomes()
+        else:
             self._check_outcomes()
         if self.batch.max_bytes > self.topics.max_message_bytes:
             raise ConfigError(
@@ -106,12 +114,29 @@ class Config:
                 f"{self.topics.max_message_bytes}, so mini-batches could be refused; lower it, or raise the other"
             )
 
+    def _check_no_outcomes(self) -> None:
+        """What is said of a topic of outcomes must have one."""
+        outcomes, unsaid = self.outcomes, OutcomeRoles()
+        keys = [key.name for key in fields(OutcomeRoles)]
+        said = [f"outcomes.{key}" for key in keys if getattr(outcomes, key) != getattr(unsaid, key)]
+        said += [] if self.format.outcomes is None else ["format.outcomes"]
+        if said:
+            raise ConfigError(
+                f"{said[0]} is set, but there is no topic of outcomes; name it in topics.outcomes, or remove {said[0]}"
+            )
+
     def _check_outcomes(self) -> None:
         """Outcomes in a topic of their own must find impressions."""
-        if self.event.impression is None and self.event.join == "impression":
+        impression = self.outcomes.impression or self.event.impression
+        if impression is None and self.event.join == "impression":
             raise ConfigError(
                 "event.impression names no field, but topics.outcomes is set; name the one by which outcomes refer to "
-                'their impressions, or set event.join = "user_item"'
+                'their impressions (in outcomes.impression, if only they have it), or set event.join = "user_item"'
+            )
+        if not outcomes_schema(self.schema).roles.has_outcomes:
+            raise ConfigError(
+                'topics.outcomes is set, but no value of event.kinds means "outcome"; name one there or in '
+                'outcomes.kinds, or set outcomes.kind = "" if no field of that topic tells kinds'
             )
         if self.event.kind is None and self.event.default_kind != "impression":
             raise ConfigError(
@@ -129,7 +154,13 @@ class Config:
             dense=self.dense,
             histories=self.histories,
             groups=self.groups,
+            outcomes=None if self.outcomes == OutcomeRoles() else self.outcomes,
         )
+
+    def roles_of(self, source: Input) -> Roles:
+        """What fields of the messages of one input mean."""
+        two = source is Input.OUTCOMES and self.topics.outcomes is not None
+        return outcomes_schema(self.schema).roles if two else self.event
 
 
 def load(path: Path | None, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Config:

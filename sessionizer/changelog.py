@@ -23,7 +23,7 @@ from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 
 _TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 1.0
+_POLL_S: Final = 0.1
 _RECORDS: Final = 5_000
 """Records taken at once."""
 _USER_BYTES: Final = 8
@@ -62,7 +62,9 @@ class KafkaChangelog:
     def read(self, start: int, end: int) -> Iterator[Chunk]:
         if start >= end:
             return
-        consumer = client.consumer(self._kafka, group=f"{self._topics.profiles}-repair", partition_eof=True)
+        consumer = client.consumer(
+            self._kafka, group=f"{self._topics.profiles}-repair", partition_eof=True, extra=client.END_SOON
+        )
         try:
             yield from self._read(consumer, start, end)
         finally:

@@ -304,6 +304,12 @@ def failure(error: KafkaError, partition: int, topic: str = "") -> Exception:
     where = f"{topic}[{partition}]" if topic else f"partition {partition}"
     if error.code() in _FENCED or "fenced" in str(error).lower():
         return FencedError(f"another worker has taken over partition {partition}: {error.str()}")
+    if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return ConfigError(
+            f"the broker allows no transaction as long as a worker asks for, {_TIMEOUT_MS} ms or twice "
+            f"worker.session_timeout_ms: {error.str()}; lower worker.session_timeout_ms, or raise the broker's "
+            "transaction.max.timeout.ms"
+        )
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return ConfigError(
             f"a record for {where} is too large for the broker: {error.str()}; give the topic max.message.bytes = "

@@ -52,14 +52,12 @@ class Partition:
         *,
         now_ms: Callable[[], int],
         lateness_ms: int,
-        fresh_ms: int = 0,
     ) -> None:
         self.partition = partition
         self._config = config
         self.report = report
         self._now_ms = now_ms
         self._lateness_ms = lateness_ms
-        self._fresh_ms = fresh_ms
         two = makers.outcomes is not None
         self._profiles = makers.profiles() if makers.profiles is not None else None
         if self._profiles is not None:
@@ -86,7 +84,7 @@ class Partition:
         self.inputs = tuple(self._backlogs)
         """What it reads."""
         self._cut_took_ms = 0
-        self._ready_ms, self._ready_since = self._cut_ms, -1
+        self._freshness = makers.freshness(report, self._cut_ms)
         self._unsent = False
         report.start(self.core)
         self._apply_due()
@@ -118,8 +116,8 @@ class Partition:
         `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
         """
         if self._gate is not None:
-            # What waits for a batch to fill is not late while it could not leave.
-            self._ready_ms += self._gate.look(self._now_ms())
+            shut_ms, gate = self._gate.look(self._now_ms()), self._gate
+            self._freshness.trained(gate.trained, self._now_ms(), shut=gate.is_shut, shut_ms=shut_ms)
         if not self._is_blocked:
             self._add(self._journal.new_marks())
             self._apply_due()
@@ -135,8 +133,7 @@ class Partition:
         if self._is_blocked:
             return
         self._keep_up(now_ms)
-        if self._fresh_ms:
-            self._keep_fresh(now_ms)
+        self._keep_fresh(now_ms)
         for source in caught_up:
             self._keep_awake(self._backlogs[source], now_ms)
 
@@ -269,7 +266,8 @@ class Partition:
                         self.report.late(effect)
 
     def _send(self, batch: MiniBatch) -> None:
-        num_bytes = self._outlet.send_batch(batch, self._gate.arrived if self._gate is not None else None)
+        arrived = self._gate.arrived if self._gate is not None else None
+        num_bytes = self._outlet.send_batch(batch, self._freshness.sent(self._now_ms(), arrived))
         if self._gate is not None:
             self._gate.sent(num_bytes)
         self.report.batch(batch, num_bytes)
@@ -317,6 +315,7 @@ class Partition:
             self._profiles.write(self._changed, cut.profiles_offset)
             self.core.evict()
         self._committed_ms = self._now_ms()
+        self._freshness.committed(self._committed_ms)
         self.report.account(self.core.account)
         return clock_offset
 
@@ -366,13 +365,11 @@ class Partition:
             self._apply_due()
 
     def _keep_fresh(self, now_ms: int) -> None:
-        """Write a mark once what may leave has waited for `fresh_ms`."""
-        if not self.core.num_ready or self.core.ready_since != self._ready_since:
-            self._ready_ms, self._ready_since = now_ms, self.core.ready_since
-        elif now_ms - self._ready_ms >= self._fresh_ms:
-            self._ready_ms = now_ms
+        """Write a mark once what may leave has waited for long enough."""
+        if self._freshness.is_over(self.core.num_ready, self.core.ready_since, now_ms):
             self._decide([fresh_mark(self._marks)])
             self._apply_due()
+            self._freshness.begin(now_ms)
 
     def _judge_future(self, backlog: Backlog) -> None:
         """Write marks for records that lie in the future and of which nothing is known yet."""

@@ -50,7 +50,7 @@ def read_pressure(kafka: KafkaConfig, topics: TopicsConfig, worker: WorkerConfig
     """
     if not worker.max_ahead_bytes:
         return []
-    reader = client.consumer(kafka, group=group, partition_eof=True)
+    reader = client.consumer(kafka, group=group, partition_eof=True, extra=client.END_SOON)
     try:
         found = []
         for partition in range(num_partitions(reader, topics.minibatches)):

@@ -49,11 +49,9 @@ class KafkaJournal:
         self._warn = warn
         self._goes_on = False
         """Whether there is a cut, so that every mark behind it is needed."""
-        # The group is a name only: nothing is ever committed or balanced. Small fetch waits keep decisions quick.
+        # The group is a name only: nothing is ever committed or balanced.
         group = f"{topics.minibatches}-journal"
-        self._consumer: Consumer = client.consumer(
-            kafka, group=group, partition_eof=True, extra={"fetch.wait.max.ms": 50}
-        )
+        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, extra=client.END_SOON)
 
     def load(self) -> Recovered:
         bounds = [self._bounds(topic) for topic in self._topics.inputs]

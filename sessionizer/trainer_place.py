@@ -16,10 +16,13 @@ from sessionizer.recovery import offset_of
 from streams.errors import RetryableError
 from streams.kafka import client
 from streams.kafka.client import KafkaConfig
+from streams.kafka.offsets import committed
 
 _TIMEOUT_S: Final = 10.0
-_POLL_S: Final = 0.5
-_POLLS: Final = 20
+_PATIENCE_MS: Final = 10_000
+"""A broker that has just started is asked for so long where the group is."""
+_POLL_S: Final = 0.05
+_POLLS: Final = 200
 _AT_ONCE: Final = 64
 """Mini-batches taken in one call."""
 
@@ -31,7 +34,7 @@ class TrainerPlace:
         self._topic = topic
         self._partition = partition
         self._group = group
-        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True)
+        self._consumer: Consumer = client.consumer(kafka, group=group, partition_eof=True, extra=client.END_SOON)
         self._place: int | None = None
         self._known = False
 
@@ -45,15 +48,19 @@ class TrainerPlace:
         return int(found[0]), int(found[1])
 
     def place(self) -> int | None:
-        """Once known, the last answer stands while Kafka gives none: output then waits rather too early."""
+        """Once known, the last answer stands while Kafka gives none: output then waits rather too early.
+
+        Before that it is asked again for a while, since a broker that has just started knows no group yet.
+        """
+        patience_ms = 0 if self._known else _PATIENCE_MS
         try:
-            (found,) = self._consumer.committed([TopicPartition(self._topic, self._partition)], timeout=_TIMEOUT_S)
-        except KafkaException as error:
+            found = committed(self._consumer, self._topic, [self._partition], patience_ms=patience_ms)
+        except RetryableError as error:
             if self._known:
                 return self._place
-            raise self._failed(f"offset of group {self._group}", error.args[0]) from error
+            raise self._failed(f"offset of group {self._group}", str(error)) from error
         self._known = True
-        self._place = found.offset if found.offset >= 0 else None
+        self._place = found[self._partition].offset if self._partition in found else None
         return self._place
 
     def sizes(self, start: int, end: int, enough_bytes: int) -> tuple[list[Size], int]:
@@ -85,7 +92,7 @@ class TrainerPlace:
                     return sizes, after
         return sizes, after
 
-    def _failed(self, what: str, error: KafkaError) -> RetryableError:
+    def _failed(self, what: str, error: KafkaError | str) -> RetryableError:
         return RetryableError(
             f"Kafka does not tell the {what} of {self._topic}[{self._partition}], by which worker.max_ahead_bytes "
             f"goes: {error}; reading needs the right READ on the topic and on group {self._group}"

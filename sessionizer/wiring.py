@@ -13,6 +13,7 @@ from sessionizer.changelog import KafkaChangelog
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
+from sessionizer.freshness import Freshness, FreshPlace
 from sessionizer.gate import Gate, GatePlace
 from sessionizer.makers import Makers
 from sessionizer.partition import Partition
@@ -27,7 +28,7 @@ from streams.events.formats.choose import choose
 from streams.events.formats.config import FormatConfig
 from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
 from streams.events.schema import EventSchema
-from streams.inputs import Position
+from streams.inputs import Input, Position
 from streams.kafka.client import KafkaConfig
 from streams.kafka.registry import Registry
 from streams.kafka.topics import TopicsConfig
@@ -63,21 +64,21 @@ class Job:
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
-            decoder=self._decoder(self.schema),
-            outcomes=OutcomesDecoder(self._decoder(outcomes_schema(self.schema))) if self.topics.outcomes else None,
+            freshness=lambda report, now_ms: self._freshness(partition, report, now_ms),
+            decoder=self._decoder(self.schema, Input.INTERACTIONS),
+            outcomes=self._outcomes_decoder() if self.topics.outcomes else None,
             profiles=self._profile_copy(partition, pause),
             gate=(lambda report: self._gate(partition, report)) if self.worker.max_ahead_bytes else None,
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
-            partition,
-            makers,
-            self.worker,
-            report,
-            now_ms=self.now_ms,
-            lateness_ms=self.session.lateness_ms,
-            fresh_ms=self.batch.fresh_ms,
+            partition, makers, self.worker, report, now_ms=self.now_ms, lateness_ms=self.session.lateness_ms
         )
+
+    def _freshness(self, partition: int, report: PartitionReport, now_ms: int) -> Freshness:
+        to_trainer = self.worker.max_ahead_bytes > 0
+        place = FreshPlace(partition=partition, batch=self.batch, to_trainer=to_trainer, log=self.log)
+        return Freshness(place, report, now_ms)
 
     def _gate(self, partition: int, report: PartitionReport) -> Gate:
         topic, group, worker = self.topics.minibatches, self.trainer_group, self.worker
@@ -99,8 +100,12 @@ class Job:
         place = CopyPlace(partition=partition, shelf=name, reporter=self.reporter, log=self.log, pause=pause)
         return lambda: ProfileCopy(place, store, KafkaChangelog(partition, self.kafka, self.topics))
 
-    def _decoder(self, schema: EventSchema) -> EventDecoder:
-        return EventDecoder(schema, choose(self.format, schema, lambda: Registry(self.format)))
+    def _decoder(self, schema: EventSchema, source: Input) -> EventDecoder:
+        its = self.format.of(source)
+        return EventDecoder(schema, choose(its, schema, lambda: Registry(its)))
+
+    def _outcomes_decoder(self) -> OutcomesDecoder:
+        return OutcomesDecoder(self._decoder(outcomes_schema(self.schema), Input.OUTCOMES), self.schema)
 
     def _core(self, partition: int, cut: bytes | None, start: Position) -> PartitionCore:
         two, made = self.topics.outcomes is not None, (self.schema, self.session, self.batch)

@@ -75,16 +75,15 @@ def ingest(
     """
     pace = _pace(speed, rate)
     settings = load(config, overrides or ())
-    _check(settings, files, outcomes=outcomes, end=end)
+    target = Input.OUTCOMES if outcomes else Input.INTERACTIONS
+    _check(settings, files, target, end=end)
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
     begun_ms = clock.monotonic_ms()
     with _shown(clock, as_json=as_json) as listener, _interrupts() as interrupted:
-        target = Input.OUTCOMES if outcomes else Input.INTERACTIONS
-        run = Ingest(
-            settings.kafka, settings.topics, settings.event, clock, pace=pace, listener=listener, target=target
-        )
+        roles = settings.roles_of(target)
+        run = Ingest(settings.kafka, settings.topics, roles, clock, pace=pace, listener=listener, target=target)
         try:
             report, reason = run.run(files, kind, end=end), "done"
         except (KeyboardInterrupt, SystemError):
@@ -99,18 +98,21 @@ def ingest(
     if reason == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if report.read and not report.produced:
-        _say("error: not one row could be used; check [event] against the first lines above")
+        _say(f"error: not one row could be used; check [{roles.section}] against the first lines above")
         raise typer.Exit(FAILED)
 
 
-def _check(settings: Config, files: list[Path], *, outcomes: bool, end: bool) -> None:
+def _check(settings: Config, files: list[Path], target: Input, *, end: bool) -> None:
     """Before anything is connected to."""
-    if settings.format.name != "json":
+    its = settings.format.of(target).name
+    if its != "json":
+        own = target is Input.OUTCOMES and settings.format.outcomes is not None
+        key = "format.outcomes" if own else "format.name"
         raise ConfigError(
-            f'recd ingest sends JSON, but format.name is {settings.format.name}; set format.name = "json", or send the '
-            "events with a producer of that format"
+            f'recd ingest sends JSON, but {key} is {its}; set {key} = "json", or send the events with a producer of '
+            "that format"
         )
-    if outcomes and settings.topics.outcomes is None:
+    if target is Input.OUTCOMES and settings.topics.outcomes is None:
         raise ConfigError("--outcomes needs a topic to send to; set topics.outcomes")
     if end and settings.kafka.plain and settings.topics.outcomes is not None:
         raise ConfigError("--end with topics.outcomes needs a real Kafka: the in-memory stand-in reports wrong ends")

@@ -93,13 +93,14 @@ def route(
 
 
 def _config(settings: Config, source: str, *, outcomes: bool, until_end: bool, from_start: bool) -> RouteConfig:
+    target = Input.OUTCOMES if outcomes else Input.INTERACTIONS
     return RouteConfig(
         kafka=settings.kafka,
         topics=settings.topics,
-        roles=settings.event,
-        format=settings.format,
+        roles=settings.roles_of(target),
+        format=settings.format.of(target),
         source=source,
-        target=Input.OUTCOMES if outcomes else Input.INTERACTIONS,
+        target=target,
         app=settings.worker.app,
         commit_every_ms=settings.worker.commit_every_ms,
         max_transaction_bytes=settings.worker.max_transaction_bytes,

@@ -47,6 +47,8 @@ FIXED_SETTINGS: Final = {
     # After a kill -9 the controller lets the broker in again only when its old session is over (9 s by default).
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    # Who looks for transactions whose time has run out, looks every second (every ten by default).
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # One machine, few groups: fewer internal partitions and small indexes start, stop and recover sooner.
     "offsets.topic.num.partitions": "8",
     "transaction.state.log.num.partitions": "8",

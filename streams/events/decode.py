@@ -98,7 +98,7 @@ class EventDecoder:
 
         def told(i: int) -> str:
             read_as = f"read as {roles.time_unit} it is {time[i]} ms since 1970"
-            return f"field {roles.time}: {read_as}; is event.time_unit right?"
+            return f"field {roles.time}: {read_as}; is {roles.section}.time_unit right?"
 
         for i in np.flatnonzero((time < roles.earliest_ms) | (known & (time > latest))).tolist():
             early = time[i] < roles.earliest_ms

@@ -22,7 +22,8 @@ from streams.events.label_rules import says
 from streams.events.messages import Messages
 from streams.events.reader import Reader
 from streams.events.record import Record
-from streams.events.schema import EventKind, EventSchema, KindName, Label
+from streams.events.roles import KindName
+from streams.events.schema import EventKind, EventSchema, Label
 from streams.ikjt.jagged import Jagged
 
 _KINDS: Final[dict[KindName, EventKind]] = {
@@ -87,7 +88,7 @@ class Interpreter:
                 user[row] = user_of_key(record.key)
             except PoisonError as error:
                 verdicts.reject(int(places[row]), error)
-        empty = ListColumn(rows=_ONE_EMPTY_ROW, index=np.zeros(num, dtype=np.int32))
+        dense, ids, lists = no_features(schema, num)
         return EventBatch(
             offset=offset,
             event_time_ms=np.array([record.timestamp for record in records], dtype=np.int64),
@@ -99,9 +100,9 @@ class Interpreter:
             impression=event_id,
             appended_ms=appended_ms,
             labels=np.full((num, len(schema.labels)), np.nan, dtype=np.float32),
-            dense=np.zeros((num, len(schema.dense)), dtype=np.float32),
-            ids=np.full((num, sum(not feature.list for feature in schema.sparse)), NO_ID),
-            lists=tuple(empty for feature in schema.sparse if feature.list),
+            dense=dense,
+            ids=ids,
+            lists=lists,
         )
 
     def _kinds(self, reader: Reader, which: I64) -> npt.NDArray[np.uint8]:
@@ -113,9 +114,10 @@ class Interpreter:
     def _kind(self, value: Scalar) -> int:
         if value is None:
             raise PoisonError(Reason.MISSING_FIELD, "the kind of event is missing")
-        name = self.schema.roles.kinds.get(text_of(value))
+        roles = self.schema.roles
+        name = roles.kinds.get(text_of(value))
         if name is None:
-            raise PoisonError(Reason.UNKNOWN_KIND, f"{text_of(value)[:40]!r} is none of event.kinds")
+            raise PoisonError(Reason.UNKNOWN_KIND, f"{text_of(value)[:40]!r} is none of {roles.section}.kinds")
         return _KINDS[name]
 
     def _items(self, reader: Reader, samples: I64, outcomes: I64) -> I64:
@@ -153,6 +155,16 @@ class Interpreter:
             rule = feature_id if feature.required else _optional_id
             ids[samples, column] = reader.ids(feature.field, rule, samples)
         return ids
+
+
+def no_features(schema: EventSchema, num: int) -> tuple[F32, I64, tuple[ListColumn, ...]]:
+    """`dense`, `ids` and `lists` of events that have no features."""
+    empty = ListColumn(rows=_ONE_EMPTY_ROW, index=np.zeros(num, dtype=np.int32))
+    return (
+        np.zeros((num, len(schema.dense)), dtype=np.float32),
+        np.full((num, sum(not feature.list for feature in schema.sparse)), NO_ID),
+        tuple(empty for feature in schema.sparse if feature.list),
+    )
 
 
 _LARGEST_FLOAT: Final = float(np.finfo(np.float32).max)

@@ -15,7 +15,7 @@ from streams.events.decode import LAST_MS, MAX_VALUE_BYTES
 from streams.events.diagnosis import diagnose
 from streams.events.fields import Fields
 from streams.events.ids import Scalar, text_of, user_id
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.events.times import time_ms
 
 
@@ -64,7 +64,7 @@ class Addresser:
             raise PoisonError(error.reason, f"field {roles.time}: {error.detail}") from None
         told = f"field {roles.time}: {value!r} read as {roles.time_unit} is {time} ms since 1970"
         if not roles.earliest_ms <= time <= LAST_MS:
-            raise PoisonError(Reason.TIME_OUT_OF_RANGE, f"{told}; is event.time_unit right?")
+            raise PoisonError(Reason.TIME_OUT_OF_RANGE, f"{told}; is {roles.section}.time_unit right?")
         if time > now_ms + roles.max_future_ms:
             raise PoisonError(Reason.FUTURE_TIME, f"{told}: later than now by more than event.max_future_ms")
         return time

@@ -22,7 +22,7 @@ from streams.events.columns import INTEGERS, NONE_AS_THEY_ARE, NUMBERS, Rule, Ve
 from streams.events.event import I64, U64, ListColumn
 from streams.events.ids import NO_ID, SEPARATOR, Scalar, event_id
 from streams.events.messages import Messages
-from streams.events.schema import TimeUnit
+from streams.events.roles import TimeUnit
 from streams.events.times import time_ms, times_ms
 from streams.events.values import Typed, Values, chosen, scalars_of
 

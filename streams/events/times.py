@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streams.errors import PoisonError, Reason
 from streams.events.event import I64
 from streams.events.ids import Scalar
-from streams.events.schema import TimeUnit
+from streams.events.roles import TimeUnit
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
@@ -81,12 +81,12 @@ def _number(text: str) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise PoisonError(Reason.WRONG_TYPE, f"{text[:40]!r} is no number; is event.time_unit iso?") from None
+        raise PoisonError(Reason.WRONG_TYPE, f"{text[:40]!r} is no number; is its time_unit iso?") from None
 
 
 def _iso_ms(value: float | str) -> int:
     if not isinstance(value, str):
-        raise PoisonError(Reason.WRONG_TYPE, f"{value!r} is a number but event.time_unit is iso; set s, ms, us or ns")
+        raise PoisonError(Reason.WRONG_TYPE, f"{value!r} is a number but its time_unit is iso; set s, ms, us or ns")
     try:
         moment = datetime.fromisoformat(value.strip())
     except ValueError:

@@ -21,6 +21,10 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
+END_SOON: Final = {"fetch.wait.max.ms": 50}
+"""Extra settings of one who reads up to the end and is settled there: the end is told after a fetch that found nothing,
+which takes half a second otherwise. Not for who waits for what was committed a moment ago: what a transaction held can
+be read only a little after its commit has returned."""
 PARTITIONER: Final = "murmur2_random"
 """What Java and aiokafka do too. librdkafka's own default sends most users to another partition."""
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024

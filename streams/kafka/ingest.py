@@ -15,7 +15,7 @@ from pathlib import Path
 
 from streams.errors import InvariantError, PoisonError, Reason
 from streams.events.outgoing import Addresser
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.files.in_order import InOrder
 from streams.files.line import BadLine, Line
 from streams.files.read import Format, read

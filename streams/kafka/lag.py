@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.errors import RetryableError
 from streams.events.record import appended_ms
-from streams.kafka.client import KafkaConfig, consumer
+from streams.kafka.client import END_SOON, KafkaConfig, consumer
 from streams.kafka.offsets import Bounds, bounds, num_partitions
+from streams.kafka.offsets import committed as committed_by
 
 _POLL_MS: Final = 100
 
@@ -130,11 +131,12 @@ def read_lag(
     `next_offsets`: by partition, where the reader tells more than its commits do. `wall_times`: the records' own
     times say when they were appended; not so for events, whose times are those of the events.
     """
-    reader = consumer(config, group=group, partition_eof=True)
+    reader = consumer(config, group=group, partition_eof=True, extra=END_SOON)
     try:
         partitions = range(num_partitions(reader, topic, timeout_ms))
         found = bounds(reader, topic, partitions, timeout_ms)
-        committed = _committed(reader, topic, partitions, timeout_ms)
+        places = committed_by(reader, topic, partitions, timeout_ms)
+        committed = {partition: place.offset for partition, place in places.items()}
         known = dict(next_offsets or {})
         positions = {p: known.get(p, committed.get(p)) for p in partitions}
         start_at = {p: max(at, found[p].start) for p, at in positions.items() if at is not None and at < found[p].end}
@@ -151,16 +153,6 @@ def read_lag(
         )
         for p in partitions
     ]
-
-
-def _committed(reader: Consumer, topic: str, partitions: range, timeout_ms: int) -> dict[int, int]:
-    if not partitions:
-        return {}
-    try:
-        found = reader.committed([TopicPartition(topic, p) for p in partitions], timeout=timeout_ms / 1000)
-    except KafkaException as error:
-        raise RetryableError(f"the group's offsets in {topic} could not be read: {error.args[0]}") from error
-    return {each.partition: each.offset for each in found if each.offset >= 0}
 
 
 def _first_unread(

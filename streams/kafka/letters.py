@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.errors import RetryableError
 from streams.kafka import headers
-from streams.kafka.client import KafkaConfig, consumer
+from streams.kafka.client import END_SOON, KafkaConfig, consumer
 from streams.kafka.offsets import bounds, num_partitions
 
 HEAD_BYTES: Final = 300
@@ -50,7 +50,7 @@ def read_letters(config: KafkaConfig, topic: str, timeout_ms: int = 30_000) -> I
 
     RetryableError when a broker is silent for `timeout_ms`.
     """
-    reader = consumer(config, group=f"{topic}-reader", partition_eof=True)
+    reader = consumer(config, group=f"{topic}-reader", partition_eof=True, extra=END_SOON)
     try:
         for partition, (start, end) in bounds(reader, topic, range(num_partitions(reader, topic))).items():
             if start < end:

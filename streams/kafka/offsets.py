@@ -1,13 +1,23 @@
-"""Where the partitions of a topic begin and end. Reads positions, never records."""
+"""Where the partitions of a topic begin and end, and how far a group is. Reads positions, never records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.errors import RetryableError
+
+_NOBODY_YET: Final = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Nobody looks after the group: for a moment, the first time that somebody asks a new broker for one, and after a
+broker has left."""
+_FIRST_PAUSE_MS: Final = 25
+_LONGEST_PAUSE_MS: Final = 1_000
 
 
 class Bounds(NamedTuple):
@@ -40,3 +50,32 @@ def num_partitions(consumer: Consumer, topic: str, timeout_ms: int = 10_000) -> 
     except KafkaException as error:
         raise RetryableError(f"topic {topic} could not be looked up: {error.args[0]}") from error
     return len(found.partitions) if found is not None and found.error is None else 0
+
+
+def committed(
+    consumer: Consumer,
+    topic: str,
+    partitions: Iterable[int],
+    timeout_ms: int = 10_000,
+    *,
+    patience_ms: int = 10_000,
+) -> dict[int, TopicPartition]:
+    """What the consumer's group has committed, by partition, with its note; none where it has committed nothing.
+
+    `timeout_ms` is for an answer. While the answer is that nobody looks after the group, it is asked for again, after
+    longer and longer pauses of `patience_ms` together. For a consumer to which nothing is assigned: a pause polls.
+    Raises RetryableError.
+    """
+    asked = [TopicPartition(topic, partition) for partition in partitions]
+    waited_ms, pause_ms = 0, _FIRST_PAUSE_MS
+    while asked:
+        try:
+            found = consumer.committed(asked, timeout=timeout_ms / 1000)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOBODY_YET or waited_ms >= patience_ms:
+                raise RetryableError(f"the group's offsets in {topic} could not be read: {error.args[0]}") from error
+            consumer.poll(pause_ms / 1000)
+            waited_ms, pause_ms = waited_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS)
+        else:
+            return {place.partition: place for place in found if place.offset >= 0}
+    return {}

@@ -21,8 +21,8 @@ from streams.routing.murmur2 import partition_of
 
 _SAMPLE: Final = 50
 """Records of each partition that are looked at."""
-_POLL_S: Final = 0.2
-_POLLS: Final = 100
+_POLL_S: Final = 0.05
+_POLLS: Final = 400
 
 
 def misplaced(topic: str, num_partitions: int, keys: Iterable[tuple[int, bytes | None]]) -> str | None:

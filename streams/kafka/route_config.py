@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streams.errors import ConfigError
 from streams.events.formats.config import FormatConfig
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.inputs import Input
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig

@@ -203,6 +203,11 @@ class RouteSink:
                 f"another `recd route` has taken over as {self._name}; one alone routes a topic to another. To route "
                 "it a second time, give that one another worker.app"
             )
+        if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            return ConfigError(
+                f"the broker allows no transaction of {_TIMEOUT_MS} ms: {error.str()}; raise the broker's "
+                "transaction.max.timeout.ms to that, or more"
+            )
         if error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}:
             return ConfigError(
                 f"a record is too large for {self._target}: {error.str()}; give the topic max.message.bytes = "

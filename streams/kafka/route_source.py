@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.errors import ConfigError, RetryableError
 from streams.kafka.client import KafkaConfig, consumer
-from streams.kafka.offsets import Bounds, bounds, num_partitions
+from streams.kafka.offsets import Bounds, bounds, committed, num_partitions
 from streams.routing.origin import Headers
 
 _AT_ONCE: Final = 5_000
 _POLL_MS: Final = 100
-_ASKED_AGAIN: Final = 100
-_NO_COORDINATOR: Final = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-"""For a moment, the first time that somebody asks for a group, and after a broker has left."""
 _FULL: Final = 1.0
 """A partition that holds as much pauses: what was fetched ahead by then is fetched again."""
 _NEARLY_EMPTY: Final = 0.25
@@ -59,17 +52,8 @@ class RouteSource:
 
     def committed(self, partitions: int) -> dict[int, tuple[int, str]]:
         """Position and note of the last transaction, by partition; none where there was none."""
-        asked = [TopicPartition(self.topic, partition) for partition in range(partitions)]
-        for _ in range(_ASKED_AGAIN):
-            try:
-                found = self._consumer.committed(asked, timeout=30)
-            except KafkaException as error:
-                if error.args[0].code() not in _NO_COORDINATOR:
-                    raise RetryableError(f"the positions in {self.topic} could not be read: {error.args[0]}") from error
-                self._consumer.poll(_POLL_MS / 1000)
-            else:
-                return {place.partition: (place.offset, place.metadata or "") for place in found if place.offset >= 0}
-        raise RetryableError(f"no broker knows the positions in {self.topic} yet")
+        found = committed(self._consumer, self.topic, range(partitions))
+        return {partition: (place.offset, place.metadata or "") for partition, place in found.items()}
 
     def begin(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> set[int]:
         """Read on from these positions, up to `ends` if there are any; returns the partitions that are there."""

@@ -22,7 +22,8 @@ from streams.events.event import I64
 from streams.events.ids import Scalar, text_of, user_id, user_of_key
 from streams.events.messages import Format, Messages
 from streams.events.reader import Reader
-from streams.events.schema import EventSchema, Label, Roles
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, Label
 from streams.events.values import Coded, Values, scalars_of
 from streams.routing.alignment import NO_TIME
 from streams.routing.murmur2 import partitions_of

@@ -17,16 +17,8 @@ from sessionizer.effects import EmitBatch
 from streams import wire
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
-from streams.events.schema import (
-    DenseFeature,
-    EventSchema,
-    FeatureGroup,
-    FormName,
-    History,
-    Label,
-    Roles,
-    SparseFeature,
-)
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, FormName, History, Label, SparseFeature
 from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import MiniBatch
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig

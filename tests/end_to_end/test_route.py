@@ -1,4 +1,4 @@
-"""Outcomes that lie anywhere in five partitions, routed: the mini-batches of outcomes that lay right from the start."""
+"""Outcomes that lie anywhere, in words of their own, routed: the mini-batches of those that lay right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams.kafka import client
 from streams.kafka.client import KafkaConfig
 from streams.kafka.end_record import END_HEADER
 from tests.end_to_end.test_outcomes import GUIDE, log, recd
-from tests.end_to_end.test_two_topics import REST, write
+from tests.end_to_end.test_two_topics import REST, in_own_words, own_words, write
 from tests.streams.kafka.topic_reader import headers_of, read_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
@@ -52,7 +52,8 @@ def scatter(kafka: str, topic: str, outcomes: list[dict[str, object]]) -> None:
     for i, event in enumerate(outcomes):
         producer.produce(topic, json.dumps(event), partition=random.Random(i).randrange(ELSEWHERE))
     producer.produce(topic, b"no JSON", partition=2)
-    producer.produce(topic, json.dumps({"type": "click", "user": "anna", "at": 17, "id": "c", "of": "v1"}), partition=2)
+    early = {"type": "click", "user": "anna", "at": 17, "of": "v1"}
+    producer.produce(topic, json.dumps(in_own_words([early])[0]), partition=2)
     assert producer.flush(30) == 0
 
 
@@ -66,7 +67,8 @@ def test_routed_outcomes_give_the_batches_of_outcomes_that_lay_right(kafka: str,
     assert recd("sessionizer", "--exit-at-end", "-c", str(right))["account"]["emitted"] == len(truth)
 
     routed = configuration(kafka, "routed", tmp_path / "routed.toml")
-    scatter(kafka, "web-clicks", outcomes)
+    routed.write_text(routed.read_text() + own_words())
+    scatter(kafka, "web-clicks", in_own_words(outcomes))
     recd("ingest", views, "-c", str(routed))
     report = recd("route", "web-clicks", "--outcomes", "--until-end", "--end", "-c", str(routed))
     assert (report["read"], report["written"]) == (len(outcomes) + 2, len(outcomes) + 1)
@@ -82,4 +84,5 @@ def test_routed_outcomes_give_the_batches_of_outcomes_that_lay_right(kafka: str,
     assert (late["recd-reason"], late["recd-origin"], late["recd-origin-partition"]) == (
         b"time_out_of_range", b"web-clicks", b"2",
     )  # fmt: skip
+    assert b"is outcomes.time_unit right?" in late["recd-detail"]
     assert int(late["recd-origin-offset"]) == int(told[b"web-clicks"]["recd-source-offset"]) + 1

@@ -1,5 +1,7 @@
 """Views in one topic, outcomes in another, real Kafka and a kill -9: the batches of the same events in one topic.
 
+Also where the outcomes' service has its own words for everything, as in the guide.
+
 Views come in two halves. When the workers have read the first one their watermark stands still, with sessions open
 and views that wait for outcomes: whoever dies or hands over then has work in flight, on a slow machine too.
 """
@@ -11,6 +13,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,18 @@ def configs(kafka: str, directory: Path) -> tuple[Path, Path]:
     return paths
 
 
+def in_own_words(outcomes: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The same outcomes as the guide's other service writes them."""
+    words = {"type": "what", "user": "who", "of": "shown", "at": "when", "seconds": "duration"}
+    told = [{words[name]: value for name, value in event.items() if name in words} for event in outcomes]
+    return [event | {"when": datetime.fromtimestamp(int(str(event["when"])) / 1000, UTC).isoformat()} for event in told]
+
+
+def own_words() -> str:
+    """The guide's configuration of them."""
+    return str(re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)[2])
+
+
 def write(path: Path, events: list[dict[str, object]]) -> str:
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     return str(path)
@@ -108,15 +123,18 @@ def halves(directory: Path, views: list[dict[str, object]]) -> tuple[str, str]:
     return write(directory / "half.jsonl", views[:middle]), write(directory / "rest.jsonl", views[middle:])
 
 
-def test_two_topics_give_the_batches_of_one_though_the_worker_is_killed(kafka: str, tmp_path: Path) -> None:
+def test_two_topics_in_words_of_their_own_give_the_batches_of_one_though_the_worker_is_killed(
+    kafka: str, tmp_path: Path
+) -> None:
     one, two = configs(kafka, tmp_path)
+    two.write_text(two.read_text() + own_words())
     events, truth = log(4_000, seed=12)
     recd("ingest", write(tmp_path / "all.jsonl", events), "--end", "-c", str(one))
     assert recd("sessionizer", "--exit-at-end", "-c", str(one))["account"]["emitted"] == len(truth)
     expected = batches_of(kafka, "both-batches")
 
     views = [event for event in events if event["type"] == "view"]
-    outcomes = [event for event in events if event["type"] != "view"]
+    outcomes = in_own_words([event for event in events if event["type"] != "view"])
     recd("ingest", write(tmp_path / "outcomes.jsonl", outcomes), "--outcomes", "-c", str(two))
     first, rest = halves(tmp_path, views)
     recd("ingest", first, "-c", str(two))

@@ -20,7 +20,8 @@ from sessionizer.effects import Effect, EmitBatch, EndReached
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
 from streams.events.event import EventBatch
-from streams.events.schema import DenseFeature, EventSchema, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
 from tests.sessionizer.shell.world import MemoryRecord
 

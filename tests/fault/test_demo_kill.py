@@ -15,7 +15,7 @@ import pytest
 
 from infra.services.process import ServiceProcess
 
-SAMPLES, RATE = 30_000, 600
+SAMPLES, RATE = 12_000, 500
 
 pytestmark = [pytest.mark.fault, pytest.mark.integration, pytest.mark.timeout(500)]
 
@@ -46,7 +46,8 @@ def test_killing_the_trainer_and_then_the_sessionizer_changes_nothing_in_the_acc
             if not killed and last["trained"] > 0 and in_flight:
                 kill(directory, "trainer")
                 killed.append("trainer")
-            elif killed == ["trainer"] and last["events"] > SAMPLES * 0.4 and in_flight:
+            # The very next word of it: what is left of the stream keeps both busy after they have come back.
+            elif killed == ["trainer"] and in_flight:
                 kill(directory, "sessionizer")
                 killed.append("sessionizer")
         assert demo.stderr is not None

@@ -16,7 +16,8 @@ from sessionizer.effects import Effect, EmitBatch
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.event import EventBatch
 from streams.events.ids import NO_ID
-from streams.events.schema import EventKind, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventKind, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from tests.sessionizer.oracle import Ev

@@ -22,7 +22,8 @@ from sessionizer.config import BatchConfig, JoinConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
-from streams.events.schema import EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
 from tests.sessionizer.events import batches_of
 from tests.streams.events.records import Rec

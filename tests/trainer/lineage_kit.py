@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from infra.clock import Clock
-from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged
 from streams.kafka.client import KafkaConfig

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.minibatch import Lineage, MiniBatch

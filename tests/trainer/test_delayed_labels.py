@@ -15,7 +15,8 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import EmitBatch
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.event import EventBatch
-from streams.events.schema import EventKind, EventSchema, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventKind, EventSchema, Label, SparseFeature
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig

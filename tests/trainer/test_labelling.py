@@ -11,7 +11,8 @@ import torch
 
 from sessionizer.config import JoinConfig
 from sessionizer.sampling import is_kept
-from streams.events.schema import EventSchema, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, Label, SparseFeature
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged
 from streams.minibatch import MiniBatch

@@ -35,7 +35,7 @@ class AvroPlan:
     def __init__(self, registered: Registered, names: Sequence[str]) -> None:
         """Raises PoisonError if it is no schema of a record, ConfigError if it cannot be read at all."""
         if registered.kind != "AVRO":
-            raise PoisonError(Reason.UNKNOWN_SCHEMA, f"it is of kind {registered.kind}, but format.name is avro")
+            raise PoisonError(Reason.UNKNOWN_SCHEMA, f"it is of kind {registered.kind}, but [format] says avro")
         named: dict[str, Any] = {}
         try:
             for part in registered.parts:

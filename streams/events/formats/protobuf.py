@@ -37,7 +37,7 @@ class ProtobufPlan:
     def __init__(self, registered: Registered, names: Sequence[str]) -> None:
         """Raises PoisonError if it is no Protobuf schema, ConfigError if it cannot be read at all."""
         if registered.kind != "PROTOBUF":
-            raise PoisonError(Reason.UNKNOWN_SCHEMA, f"it is of kind {registered.kind}, but format.name is protobuf")
+            raise PoisonError(Reason.UNKNOWN_SCHEMA, f"it is of kind {registered.kind}, but [format] says protobuf")
         self._names = names
         pool = descriptor_pool.DescriptorPool()
         try:

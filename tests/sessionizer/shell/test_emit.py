@@ -13,6 +13,7 @@ from sessionizer.emit import PlainOutlet, open_outlet
 from sessionizer.outlet import FencedError
 from sessionizer.progress import Progress
 from sessionizer.worker_config import WorkerConfig
+from streams.errors import ConfigError
 from tests.sessionizer.shell.town import Town, town
 
 CALLS: dict[str, Callable[[PlainOutlet], object]] = {
@@ -61,6 +62,16 @@ def test_a_fenced_outlet_whose_records_were_refused_says_so(kafka: str, tmp_path
         newer.close()
 
 
+def test_transactions_that_the_broker_finds_too_long_are_refused_at_once_with_what_to_do(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A broker allows a quarter of an hour, unless told otherwise.
+    monkeypatch.setattr(emit, "_TIMEOUT_MS", 1_000_000)
+    words = r"lower worker\.session_timeout_ms, or raise .* transaction\.max\.timeout\.ms"
+    with town(kafka, "emit-long", tmp_path) as place, pytest.raises(ConfigError, match=words):
+        open_outlet(0, place.kafka, place.topics, WorkerConfig(app=place.topics.minibatches))
+
+
 def test_a_worker_that_slept_for_less_than_a_session_is_not_fenced_by_its_own_transaction(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +80,7 @@ def test_a_worker_that_slept_for_less_than_a_session_is_not_fenced_by_its_own_tr
         config = WorkerConfig(app=place.topics.minibatches, session_timeout_ms=30_000)
         outlet = open_outlet(0, place.kafka, place.topics, config)
         outlet.send_end(0)
-        place.clock.sleep(12_000)  # The broker looks for those that have run out every ten seconds.
+        place.clock.sleep(4_000)  # Our broker looks for those that have run out every second.
         outlet.commit(Progress())
         outlet.close()
         assert place.ends(0) == 1

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra import cli
-from infra.clock import Deadline
+from infra.services.stack import Stack
 from sessionizer.pressure import Pressure, read_pressure
 from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import WHOLE, ClockMark, MarkKind
-from streams.errors import RetryableError
 from streams.kafka import client
 from tests.infra.test_ingest import CONFIG
 from tests.sessionizer.shell.test_waits_for_trainer import GROUP, commit
@@ -50,19 +49,20 @@ def other_marks(place: Town, number: int) -> None:
 
 
 def read(place: Town, worker: WorkerConfig = SHEDS) -> list[Pressure]:
-    """As soon as a broker that has just started knows who looks after the trainer's group."""
-    deadline = Deadline.after(place.clock, 60_000)
-    while True:
-        try:
-            return read_pressure(place.kafka, place.topics, worker, GROUP)
-        except RetryableError:
-            if deadline.passed:
-                raise
-            place.clock.sleep(100)
+    return read_pressure(place.kafka, place.topics, worker, GROUP)
 
 
 def first(place: Town, worker: WorkerConfig = SHEDS) -> Pressure:
     return read(place, worker)[0]
+
+
+def test_a_broker_that_has_just_started_is_asked_until_it_knows_the_trainer_s_group(tmp_path: Path) -> None:
+    stack = Stack(tmp_path / "services", tied=True)
+    try:
+        with town(stack.up(brokers=1, kind="kafka").kafka, "pressure-new", tmp_path) as place:
+            assert first(place) == Pressure(partition=0, ahead_bytes=0, ahead_is_all=True, shed_share=0.0)
+    finally:
+        stack.down()
 
 
 def test_what_the_trainer_has_committed_is_not_ahead_of_it(kafka: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sessionizer.gate import SHUT_AT
 from streams.clock_mark import WHOLE, ClockMark, MarkKind
 from tests.sessionizer.shell.memory import Log
 from tests.sessionizer.shell.test_shed import undisturbed
-from tests.sessionizer.shell.test_waits_for_trainer import commit, sizes
+from tests.sessionizer.shell.test_waits_for_trainer import commit, settled, sizes
 from tests.sessionizer.shell.town import Town, town
 from tests.sessionizer.shell.world import events, identities, records
 
@@ -82,8 +82,7 @@ def test_shedding_stops_at_the_last_resort_and_the_output_waits(kafka: str, tmp_
             max_poll_records=50, max_queue_records=100, max_ahead_bytes=bound, when_ahead="shed", shed_step_ms=60_000
         )
         place.wait_for_log(0, "output waits for the trainer")
-        place.clock.sleep(1_500)
-        found = sizes(place)
+        found = settled(place)
         largest = max(size for _, size in found)
         assert SHUT_AT * bound <= sum(size for _, size in found) < SHUT_AT * bound + 4 * largest
         place.clock.sleep(2_000)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sessionizer.config import BatchConfig, JoinConfig
 from sessionizer.core import PartitionCore
+from sessionizer.freshness import Freshness, FreshPlace
 from sessionizer.makers import Makers
 from sessionizer.partition import Partition
 from sessionizer.reporting import PartitionReport
@@ -23,7 +24,8 @@ from sessionizer.worker_config import WorkerConfig
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
 from streams.events.outcomes_topic import OutcomesDecoder, outcomes_schema
-from streams.events.schema import EventSchema, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, History, Label, SparseFeature
 from streams.inputs import Input, Position
 from streams.metrics import Silent
 from tests.sessionizer.shell.memory import Fuse, Killed, Log, MemoryJournal, MemoryOutlet
@@ -94,13 +96,16 @@ class Life:
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
+            freshness=lambda report, now_ms: Freshness(
+                FreshPlace(partition=0, batch=BATCHES, to_trainer=False, log=print), report, now_ms
+            ),
             decoder=EventDecoder(SCHEMA),
-            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA))),
+            outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA)), SCHEMA),
         )
         report = PartitionReport(Silent(), 0)
         return Partition(
             0, makers, self.config, report,
-            now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms, fresh_ms=BATCHES.fresh_ms,
+            now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms,
         )  # fmt: skip
 
     def read_all(self, partition: Partition, poll: int) -> None:
@@ -322,7 +327,7 @@ def test_what_is_no_outcome_is_refused_among_the_outcomes(value: bytes | None) -
         ),
         labels=SCHEMA.labels,
     )  # fmt: skip
-    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema))).decode([record(OUTCOMES, 7, value)])
+    decoded = OutcomesDecoder(EventDecoder(outcomes_schema(schema)), schema).decode([record(OUTCOMES, 7, value)])
     assert not len(decoded.events)
     (refused,) = decoded.rejected
     assert (refused.offset, refused.reason.value, refused.record.topic) == (7, "unknown_kind", "outcomes")

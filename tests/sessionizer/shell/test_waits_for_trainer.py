@@ -33,10 +33,19 @@ def sizes(place: Town) -> list[tuple[int, int]]:
     return [(message.offset() or 0, len(message.value() or b"")) for message in found if not is_end(message)]
 
 
+def settled(place: Town) -> list[tuple[int, int]]:
+    """The output as soon as nothing has come for half a second."""
+    deadline, found = Deadline.after(place.clock, 60_000), list[tuple[int, int]]()
+    while (now := sizes(place)) != found:
+        assert not deadline.passed, place.logs()
+        found = now
+        place.clock.sleep(500)
+    return found
+
+
 def stands_still(place: Town, trained: int, *, for_ms: int) -> list[tuple[int, int]]:
     """The output once it has stopped near the bound; it stays there."""
-    place.clock.sleep(1_500)
-    found = sizes(place)
+    found = settled(place)
     waiting = [size for offset, size in found if offset >= trained]
     assert BOUND <= sum(waiting) < BOUND + 4 * max(waiting)
     place.clock.sleep(for_ms)
@@ -75,8 +84,7 @@ def test_output_waits_for_the_trainer_in_its_group_and_across_a_kill(kafka: str,
         first.wait()
         second = place.start(**small)
         place.wait_for_log(1, "output waits for the trainer")
-        place.clock.sleep(1_500)
-        assert sizes(place) == found
+        assert settled(place) == found
         while second.poll() is None:
             commit(place, sizes(place)[-1][0] + 1)
             place.clock.sleep(200)

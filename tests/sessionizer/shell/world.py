@@ -17,7 +17,8 @@ from sessionizer.core import PartitionCore
 from sessionizer.effects import EmitBatch
 from streams.clock_mark import ClockMark, MarkKind
 from streams.events.decode import EventDecoder
-from streams.events.schema import EventSchema, History, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import EventSchema, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
 
 START_MS = 1_700_000_000_000

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from streams.events.schema import DenseFeature, EventSchema, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, Label, SparseFeature
 
 NOW_MS = 1_700_000_000_000
 

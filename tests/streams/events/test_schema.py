@@ -9,15 +9,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from streams.errors import ConfigError
-from streams.events.schema import (
-    DenseFeature,
-    EventSchema,
-    FeatureGroup,
-    History,
-    Label,
-    Roles,
-    SparseFeature,
-)
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 
 ROLES = Roles(event_id=("id",), user="user", item="item", time="at")
 LABEL = Label(name="click", field="click")
@@ -119,6 +112,7 @@ def test_the_fingerprint_changes_with_the_dense_features_of_groups_and_is_what_i
     # What was stored before groups could hold dense features names the schema by these fields.
     fields = asdict(schema(dense=dense, groups=(group("a", "item"),)))
     fields |= {"groups": [{"name": "a", "features": ("item",)}], "histories": [SEEN_OF_BEFORE]}
+    del fields["outcomes"]
     text = json.dumps(fields, sort_keys=True)
     assert found[0] == int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -151,5 +145,6 @@ def test_the_fingerprint_changes_with_count_and_recency_and_is_what_it_was_witho
     assert len(set(found)) == len(histories)
     fields = asdict(schema())
     fields["histories"] = [SEEN_OF_BEFORE]
+    del fields["outcomes"]
     text = json.dumps(fields, sort_keys=True)
     assert found[0] == int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

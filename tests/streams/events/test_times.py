@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streams.errors import PoisonError
 from streams.events.ids import Scalar
-from streams.events.schema import TimeUnit
+from streams.events.roles import TimeUnit
 from streams.events.times import time_ms, times_ms
 
 NUMERIC: list[TimeUnit] = ["s", "ms", "us", "ns"]

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from infra.clock import Clock
 from streams.clock_mark import ClockMark, MarkKind
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.ingest import Ingest, IngestReport, Progress

@@ -23,8 +23,8 @@ from infra.clock import Clock, Deadline
 from infra.services.stack import Stack
 from streams.errors import ConfigError, InvariantError
 from streams.events.formats.config import FormatConfig
-from streams.events.schema import Roles
-from streams.kafka import client, topics
+from streams.events.roles import Roles
+from streams.kafka import client, route_sink, topics
 from streams.kafka.client import KafkaConfig
 from streams.kafka.route import Route, RouteReport
 from streams.kafka.route_config import RouteConfig
@@ -223,7 +223,9 @@ def test_partitions_that_the_source_gets_are_routed_too(kafka: str) -> None:
 
 @pytest.mark.fault
 @pytest.mark.timeout(400)
-def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path) -> None:
+def test_a_broker_that_dies_and_comes_back_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A step that is stuck is given up after twice as long.
+    monkeypatch.setattr(route_sink, "_STEP_MS", 4_000)
     stack = Stack(tmp_path / "services", tied=True)
     try:
         bootstrap = stack.up(brokers=1, kind="kafka").kafka
@@ -264,6 +266,14 @@ def test_what_could_not_work_is_refused_with_what_to_do(kafka: str) -> None:
         topics.ensure(client.admin(config.kafka), wrong)
 
 
+def test_transactions_that_the_broker_finds_too_long_are_refused_with_what_to_do(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_sink, "_TIMEOUT_MS", 1_000_000)
+    with pytest.raises(ConfigError, match=r"raise the broker's transaction\.max\.timeout\.ms"):
+        routed(made(kafka, "route-long"))
+
+
 CONFIG = """
 [event]
 event_id = ["id"]
@@ -298,7 +308,7 @@ def committed(config: RouteConfig) -> int:
 @pytest.mark.fault
 @pytest.mark.timeout(400)
 def test_a_route_that_is_killed_loses_nothing_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
-    config, num = made(kafka, "route-killed"), 200_000
+    config, num = made(kafka, "route-killed"), 60_000
     write(config, [(None, event(i, f"u{i % 500}", AT + i)) for i in range(num)])
     clock, seen, cut_short = Clock(), 0, False
     for _ in range(3):

@@ -17,7 +17,7 @@ def read_topic(config: KafkaConfig, topic: str, partitions: int) -> list[list[Me
         messages: list[list[Message]] = [[] for _ in range(partitions)]
         ended = 0
         while ended < partitions:
-            for message in reader.consume(1000, timeout=1.0):
+            for message in reader.consume(1000, timeout=0.05):
                 partition = message.partition()
                 if message.error() is not None:
                     ended += 1

@@ -14,7 +14,7 @@ from streams.errors import Reason
 from streams.events.decode import LAST_MS
 from streams.events.formats.arrow import ArrowTables
 from streams.events.formats.json_objects import JsonObjects
-from streams.events.schema import Roles
+from streams.events.roles import Roles
 from streams.routing.addresses import WHOLE, Addressed, Addresses, routing_schema
 from streams.routing.alignment import NO_TIME
 from streams.routing.murmur2 import partition_of

@@ -75,7 +75,7 @@ def test_a_schema_of_another_kind_rejects_its_messages(name: str) -> None:
     other = {1: Registered(kind="JSON", text="{}")}
     decoded = decode(plan, other, *ENCODE[name]([event()], SHAPE))
     assert reasons(decoded) == [Reason.UNKNOWN_SCHEMA]
-    assert f"format.name is {name}" in decoded.rejected[0].detail
+    assert f"[format] says {name}" in decoded.rejected[0].detail
 
 
 @pytest.mark.parametrize("name", PLANS)
