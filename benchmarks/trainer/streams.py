@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.rm import LABEL_RATE, NUM_IDS, zipf
-from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, Label, Roles, SparseFeature
+from streams.events.roles import Roles
+from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, Label, SparseFeature
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.minibatch import Lineage, MiniBatch
