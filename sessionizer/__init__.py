@@ -27,7 +27,8 @@ core           events and marks in, effects out
 cut            snapshots of a core as bytes
 compatible     whether a configuration may go on from a cut
 marks          when a clock mark takes effect
-freshness      how long what may leave waits for its mini-batch to fill
+steering       how long samples may wait, so that they arrive in time
+freshness      how long what may leave waits for its mini-batch to fill, and is on its way
 backlog        decoded polls of an input that wait
 progress       what a partition has made visible, as bytes
 profile_copy   the working copy of profiles: believed, read, written, repaired

@@ -28,7 +28,9 @@ def fingerprint(
     schema: EventSchema, sessions: SessionConfig, batches: BatchConfig, joins: JoinConfig, *, with_outcomes: bool
 ) -> int:
     """64 bits that change whenever the same events could give other batches."""
-    told = [ALGORITHM, schema.fingerprint(), asdict(sessions), asdict(batches), asdict(joins)]
+    packing = asdict(batches)
+    del packing["target_fresh_ms"]  # Clock marks say when it acted. So it may change while something is held.
+    told = [ALGORITHM, schema.fingerprint(), asdict(sessions), packing, asdict(joins)]
     text = json.dumps([*told, "outcomes in a topic of their own"] if with_outcomes else told, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 

@@ -71,7 +71,9 @@ class Gate:
             )
         self._steps = None if place.shed_step_ms is None else ShedSteps(place.max_bytes, place.shed_step_ms)
         self._shut_bytes = place.max_bytes if self._steps is None else SHUT_AT * place.max_bytes
-        self._ahead = Ahead(self._shut_bytes, max(first, committed or 0), end)
+        self.trained = max(first, committed or 0)
+        """What a checkpoint of the trainer had at the last look: every mini-batch at a smaller offset."""
+        self._ahead = Ahead(self._shut_bytes, self.trained, end)
         self._count()
         self._looked_ms = self._seen_ms = now_ms
         self._may_say_ms = now_ms
@@ -110,7 +112,8 @@ class Gate:
         self._seen_ms = now_ms
         if now_ms - self._looked_ms >= LOOK_EVERY_MS:
             self._looked_ms = now_ms
-            self._ahead.trained(self._follower.place() or 0)
+            self.trained = self._follower.place() or 0
+            self._ahead.trained(self.trained)
             self._count()
         self._report.ahead(self._ahead.num_bytes, shut_ms)
         if self.is_shut != self._was_shut:

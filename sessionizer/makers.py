@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sessionizer.backlog import Decoder
 from sessionizer.core import PartitionCore
+from sessionizer.freshness import Freshness
 from sessionizer.gate import Gate
 from sessionizer.outlet import Journal, Outlet
 from sessionizer.profile_copy import ProfileCopy
@@ -23,6 +24,8 @@ class Makers:
     journal: Callable[[], Journal]
     core: Callable[[bytes | None, Position], PartitionCore]
     """The core of a cut, or a new one without; it goes on at the given position."""
+    freshness: Callable[[PartitionReport, int], Freshness]
+    """How long samples wait; takes the time."""
     decoder: Decoder
     outcomes: Decoder | None = None
     """Decoder of the outcomes where they have a topic of their own."""

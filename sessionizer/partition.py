@@ -23,7 +23,6 @@ from msgspec import UNSET
 
 from sessionizer.backlog import Backlog, between, without_future
 from sessionizer.effects import Effect, EmitBatch, EndReached, ReportLate
-from sessionizer.freshness import Freshness
 from sessionizer.makers import Makers
 from sessionizer.marks import Marks, cut_ref, fresh_mark, future_marks, idle_mark, shed_mark
 from sessionizer.progress import VERSION, VERSION_OF_TWO, CutRef, Progress
@@ -53,7 +52,6 @@ class Partition:
         *,
         now_ms: Callable[[], int],
         lateness_ms: int,
-        fresh_ms: int = 0,
     ) -> None:
         self.partition = partition
         self._config = config
@@ -86,7 +84,7 @@ class Partition:
         self.inputs = tuple(self._backlogs)
         """What it reads."""
         self._cut_took_ms = 0
-        self._freshness = Freshness(fresh_ms, self._cut_ms)
+        self._freshness = makers.freshness(report, self._cut_ms)
         self._unsent = False
         report.start(self.core)
         self._apply_due()
@@ -118,7 +116,8 @@ class Partition:
         `caught_up`: inputs of which every record has been handed over. `together`: partitions at work in this process.
         """
         if self._gate is not None:
-            self._freshness.pause(self._gate.look(self._now_ms()))
+            shut_ms, gate = self._gate.look(self._now_ms()), self._gate
+            self._freshness.trained(gate.trained, self._now_ms(), shut=gate.is_shut, shut_ms=shut_ms)
         if not self._is_blocked:
             self._add(self._journal.new_marks())
             self._apply_due()
@@ -267,7 +266,8 @@ class Partition:
                         self.report.late(effect)
 
     def _send(self, batch: MiniBatch) -> None:
-        num_bytes = self._outlet.send_batch(batch, self._gate.arrived if self._gate is not None else None)
+        arrived = self._gate.arrived if self._gate is not None else None
+        num_bytes = self._outlet.send_batch(batch, self._freshness.sent(self._now_ms(), arrived))
         if self._gate is not None:
             self._gate.sent(num_bytes)
         self.report.batch(batch, num_bytes)
@@ -315,6 +315,7 @@ class Partition:
             self._profiles.write(self._changed, cut.profiles_offset)
             self.core.evict()
         self._committed_ms = self._now_ms()
+        self._freshness.committed(self._committed_ms)
         self.report.account(self.core.account)
         return clock_offset
 
@@ -368,6 +369,7 @@ class Partition:
         if self._freshness.is_over(self.core.num_ready, self.core.ready_since, now_ms):
             self._decide([fresh_mark(self._marks)])
             self._apply_due()
+            self._freshness.begin(now_ms)
 
     def _judge_future(self, backlog: Backlog) -> None:
         """Write marks for records that lie in the future and of which nothing is known yet."""

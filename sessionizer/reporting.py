@@ -14,6 +14,7 @@ from sessionizer.account import Account
 from sessionizer.core import PartitionCore
 from sessionizer.effects import ReportLate
 from sessionizer.join import DELAY_BUCKETS
+from sessionizer.steering import Steering
 from streams.clock_mark import WHOLE
 from streams.events.record import Rejected
 from streams.inputs import Input
@@ -120,6 +121,13 @@ class PartitionReport:
         self._reporter.gauge("recd_ahead_bytes", num_bytes, partition=self._label)
         if shut_ms:
             self._reporter.count("recd_blocked_ms_total", shut_ms, partition=self._label)
+
+    def freshness(self, steering: Steering) -> None:
+        """How long samples wait for their mini-batch, and why."""
+        self._reporter.gauge("recd_fresh_target_ms", steering.target_ms, partition=self._label)
+        self._reporter.gauge("recd_fresh_wait_ms", steering.wait_ms, partition=self._label)
+        if steering.delay_ms is not None:
+            self._reporter.gauge("recd_fresh_delay_ms", steering.delay_ms, partition=self._label)
 
     def fetch_lag(self, source: Input, events: int) -> None:
         """End of an input's partition minus next offset to read."""

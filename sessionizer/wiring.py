@@ -13,6 +13,7 @@ from sessionizer.changelog import KafkaChangelog
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
 from sessionizer.core import PartitionCore
 from sessionizer.emit import open_outlet
+from sessionizer.freshness import Freshness, FreshPlace
 from sessionizer.gate import Gate, GatePlace
 from sessionizer.makers import Makers
 from sessionizer.partition import Partition
@@ -63,6 +64,7 @@ class Job:
             outlet=lambda: open_outlet(partition, self.kafka, self.topics, self.worker),
             journal=lambda: KafkaJournal(partition, self.kafka, self.topics, warn=lambda text: self.log(text, {})),
             core=lambda cut, offset: self._core(partition, cut, offset),
+            freshness=lambda report, now_ms: self._freshness(partition, report, now_ms),
             decoder=self._decoder(self.schema, Input.INTERACTIONS),
             outcomes=self._outcomes_decoder() if self.topics.outcomes else None,
             profiles=self._profile_copy(partition, pause),
@@ -70,14 +72,13 @@ class Job:
         )
         report = PartitionReport(self.reporter, partition)
         return Partition(
-            partition,
-            makers,
-            self.worker,
-            report,
-            now_ms=self.now_ms,
-            lateness_ms=self.session.lateness_ms,
-            fresh_ms=self.batch.fresh_ms,
+            partition, makers, self.worker, report, now_ms=self.now_ms, lateness_ms=self.session.lateness_ms
         )
+
+    def _freshness(self, partition: int, report: PartitionReport, now_ms: int) -> Freshness:
+        to_trainer = self.worker.max_ahead_bytes > 0
+        place = FreshPlace(partition=partition, batch=self.batch, to_trainer=to_trainer, log=self.log)
+        return Freshness(place, report, now_ms)
 
     def _gate(self, partition: int, report: PartitionReport) -> Gate:
         topic, group, worker = self.topics.minibatches, self.trainer_group, self.worker

@@ -45,6 +45,9 @@ Name = Literal[
     "recd_ahead_bytes",
     "recd_blocked_ms_total",
     "recd_shed_share",
+    "recd_fresh_target_ms",
+    "recd_fresh_wait_ms",
+    "recd_fresh_delay_ms",
     "recd_trained_samples_total",
     "recd_trained_corrections_total",
     "recd_steps_total",
@@ -159,6 +162,21 @@ METRICS: Final[dict[Name, Metric]] = {
         "gauge",
         "ratio",
         "Share of the sessions that leave without being emitted, since the trainer is behind (worker.when_ahead)",
+        ("partition",),
+    ),
+    "recd_fresh_target_ms": Metric("gauge", "ms", "batch.target_fresh_ms", ("partition",)),
+    "recd_fresh_wait_ms": Metric(
+        "gauge",
+        "ms",
+        "How long samples that may leave wait for their mini-batch to fill: what the delay leaves of the target, a "
+        "tenth of it at least",
+        ("partition",),
+    ),
+    "recd_fresh_delay_ms": Metric(
+        "gauge",
+        "ms",
+        "What 19 of 20 mini-batches do not exceed from when they leave to when they arrive; with the wait, more than "
+        "the target if that is missed",
         ("partition",),
     ),
     "recd_trained_samples_total": Metric("counter", "samples", "Samples the model has learned from"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sessionizer.gate import LOOK_EVERY_MS, Gate, GatePlace
 from sessionizer.makers import Makers
@@ -51,7 +50,7 @@ class Waiting(Life):
 
     bound: int = BOUND
     shed_step_ms: int | None = None
-    said: list[str] = field(default_factory=list)
+    follows_trainer: bool = True
 
     def __post_init__(self) -> None:
         self.trainer = Trainer(self.log)
@@ -66,13 +65,9 @@ class Waiting(Life):
             group="trainer",
             max_bytes=self.bound,
             shed_step_ms=self.shed_step_ms,
-            log=self._hear,
+            log=self.hear,
         )
         return Gate(place, self.trainer, report, self.now_ms)
-
-    def _hear(self, event: str, fields: Mapping[str, object]) -> None:
-        assert fields["partition"] == 0
-        self.said.append(event)
 
     def look(self) -> None:
         """As `work`, but it reads what waits once only."""

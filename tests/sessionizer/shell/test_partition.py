@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from sessionizer.config import BatchConfig, SessionConfig
 from sessionizer.core import PartitionCore
+from sessionizer.freshness import Freshness, FreshPlace
 from sessionizer.makers import Makers
 from sessionizer.outlet import FencedError, Recovered
 from sessionizer.partition import Partition
@@ -37,6 +39,8 @@ PAIRS = events(400, seed=5, users=6, broken=23)
 
 FRESH_WHOLE = dataclasses.replace(BATCHES, fresh_ms=700)
 FRESH_PARTS = dataclasses.replace(BATCHES, fresh_ms=700, fresh="parts")
+STEERED_WHOLE = dataclasses.replace(BATCHES, target_fresh_ms=700)
+STEERED_PARTS = dataclasses.replace(BATCHES, target_fresh_ms=700, fresh="parts")
 
 
 @dataclass
@@ -52,6 +56,8 @@ class Life:
     sessions: SessionConfig = SESSIONS
     decoder: EventDecoder = field(default_factory=lambda: EventDecoder(SCHEMA))
     reporter: Reporter = field(default_factory=Silent)
+    said: list[str] = field(default_factory=list)
+    follows_trainer: bool = False
     late: bool = False
     """Whether offsets that nobody can read are passed as late as possible."""
 
@@ -62,11 +68,20 @@ class Life:
         made.position = start
         return made
 
+    def freshness(self, report: PartitionReport, now_ms: int) -> Freshness:
+        place = FreshPlace(partition=0, batch=self.batches, to_trainer=self.follows_trainer, log=self.hear)
+        return Freshness(place, report, now_ms)
+
+    def hear(self, event: str, fields: Mapping[str, object]) -> None:
+        assert fields["partition"] == 0
+        self.said.append(event)
+
     def makers(self) -> Makers:
         return Makers(
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
+            freshness=self.freshness,
             decoder=self.decoder,
         )
 
@@ -79,7 +94,6 @@ class Life:
             report,
             now_ms=lambda: self.now_ms,
             lateness_ms=self.sessions.lateness_ms,
-            fresh_ms=self.batches.fresh_ms,
         )
 
     def work(self, poll: int, *, finish: bool = False) -> None:
@@ -103,10 +117,10 @@ class Life:
                 return
 
 
-def replay(log: Log, batches: BatchConfig = BATCHES) -> Log:
+def replay(log: Log, batches: BatchConfig = BATCHES, now_ms: int = START_MS) -> Log:
     """What an undisturbed run over the same records and marks commits."""
     held = Log(records=list(log.records), clock=list(log.clock), unreadable=log.unreadable)
-    life = Life(log=held, now_ms=START_MS, batches=batches)
+    life = Life(log=held, now_ms=now_ms, batches=batches)
     life.work(1_000, finish=True)
     assert life.log.clock == log.clock, "a replay decides nothing anew"
     return life.log
@@ -132,7 +146,7 @@ STEPS = st.one_of(
 @given(
     steps=st.lists(STEPS, min_size=3, max_size=25),
     poll=st.integers(1, 60),
-    batches=st.sampled_from([BATCHES, FRESH_WHOLE, FRESH_PARTS]),
+    batches=st.sampled_from([BATCHES, FRESH_WHOLE, FRESH_PARTS, STEERED_WHOLE, STEERED_PARTS]),
     late=st.booleans(),
 )
 def test_what_a_dying_partition_commits_equals_an_undisturbed_replay(

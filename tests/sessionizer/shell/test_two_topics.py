@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sessionizer.config import BatchConfig, JoinConfig
 from sessionizer.core import PartitionCore
+from sessionizer.freshness import Freshness, FreshPlace
 from sessionizer.makers import Makers
 from sessionizer.partition import Partition
 from sessionizer.reporting import PartitionReport
@@ -95,13 +96,16 @@ class Life:
             outlet=lambda: MemoryOutlet(self.log, self.fuse),
             journal=lambda: MemoryJournal(self.log, self.fuse),
             core=self.core,
+            freshness=lambda report, now_ms: Freshness(
+                FreshPlace(partition=0, batch=BATCHES, to_trainer=False, log=print), report, now_ms
+            ),
             decoder=EventDecoder(SCHEMA),
             outcomes=OutcomesDecoder(EventDecoder(outcomes_schema(SCHEMA)), SCHEMA),
         )
         report = PartitionReport(Silent(), 0)
         return Partition(
             0, makers, self.config, report,
-            now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms, fresh_ms=BATCHES.fresh_ms,
+            now_ms=lambda: self.now_ms, lateness_ms=SESSIONS.lateness_ms,
         )  # fmt: skip
 
     def read_all(self, partition: Partition, poll: int) -> None:

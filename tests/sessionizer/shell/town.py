@@ -16,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from infra.clock import Clock, Deadline
+from sessionizer.config import BatchConfig
 from sessionizer.worker_config import WorkerConfig
 from streams import wire
 from streams.clock_mark import ClockMark, MarkKind
@@ -25,6 +26,7 @@ from streams.kafka.client import KafkaConfig
 from streams.kafka.end_record import END_HEADER
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
+from tests.sessionizer.shell.world import BATCHES
 
 # The first worker of a machine compiles for more than a minute before it begins, twice as long beside another test.
 WAIT_MS = 300_000
@@ -81,7 +83,13 @@ class Town:
         self.mark(ClockMark(partition=partition, after_offset=after_offset, kind=MarkKind.END))
 
     def start(
-        self, *, exit_at_end: bool = True, dies_at: int = 0, max_poll_ms: int = 0, **worker: object
+        self,
+        *,
+        exit_at_end: bool = True,
+        dies_at: int = 0,
+        max_poll_ms: int = 0,
+        batch: BatchConfig = BATCHES,
+        **worker: object,
     ) -> subprocess.Popen[str]:
         """A worker process. Small polls and quick commits, so that much can happen in a short test.
 
@@ -95,6 +103,7 @@ class Town:
             "kafka": asdict(self.kafka),
             "topics": asdict(self.topics),
             "format": asdict(self.format),
+            "batch": asdict(batch),
             "worker": asdict(replace(config, **worker)),  # type: ignore[arg-type]  # the caller names fields of it
             "directory": str(self.directory / f"worker-{len(self.workers)}"),
             "exit_at_end": exit_at_end,

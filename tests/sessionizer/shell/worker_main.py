@@ -19,7 +19,7 @@ import msgspec
 from infra.clock import Clock
 from infra.logging import configure
 from sessionizer import faust_seam
-from sessionizer.config import JoinConfig, ProfilesConfig
+from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig
 from sessionizer.job import run
 from sessionizer.wiring import Job
 from sessionizer.worker_config import WorkerConfig
@@ -30,7 +30,7 @@ from streams.events.formats.config import FormatConfig
 from streams.kafka.client import KafkaConfig
 from streams.kafka.topics import TopicsConfig
 from streams.metrics import Silent
-from tests.sessionizer.shell.world import BATCHES, SCHEMA, SESSIONS
+from tests.sessionizer.shell.world import SCHEMA, SESSIONS
 
 
 class DyingProfiles(RedisProfiles):
@@ -72,7 +72,7 @@ def main(settings: dict[str, object]) -> None:
         schema=SCHEMA,
         session=SESSIONS,
         join=JoinConfig(),
-        batch=BATCHES,
+        batch=msgspec.convert(settings["batch"], BatchConfig),
         worker=msgspec.convert(settings["worker"], WorkerConfig),
         reporter=Silent(),
         now_ms=Clock().now_ms,
