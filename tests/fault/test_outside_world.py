@@ -80,7 +80,8 @@ def test_without_its_dead_letter_topic_a_worker_waits_and_drops_no_letter(kafka:
 def test_a_mini_batch_that_the_broker_finds_too_large_stops_the_worker_with_the_remedy(
     kafka: str, tmp_path: Path
 ) -> None:
-    with audit_round(kafka, "outside-too-large", tmp_path, seed=34, portions=1) as attack:
+    # What cannot be written does not become writable while the worker leaves.
+    with audit_round(kafka, "outside-too-large", tmp_path, seed=34, portions=1, drain_ms=3_000) as attack:
         topic = attack.place.topics.minibatches
         set_topic(attack, topic, "max.message.bytes", "1000")
         attack.produce()
