@@ -27,9 +27,10 @@ require-kafka: require-python
 demo: setup ## real log -> Kafka -> sessions -> IKJT -> trained model, with a picture in demo-report/
 	@$(BIN)/recd demo $(ARGS)
 
-# Two processes, each with services of its own; a file's tests stay together and in order. Without: ARGS="-n 0".
+# Three processes, each with services of its own: two cores wait for Kafka a third of the time. A file's tests stay
+# together and in order. Without: ARGS="-n 0".
 test: require-kafka ## all tests, on real Kafka and Redis; about a quarter of an hour
-	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: setup ## format, lint, types and layers, as CI runs them; changes nothing
 	$(BIN)/ruff format --check .

@@ -35,6 +35,8 @@ from streams.events.record import Located
 from streams.events.roles import Roles
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
+from trainer.row_update import update_rows
+from trainer.row_uses import row_uses
 
 EVENTS: Final = 600
 _START_MS: Final = 1_700_000_000_000
@@ -113,7 +115,16 @@ def make_batches() -> int:
         *_run(events, replace(waiting, policy="wait-positive"), ProfilesConfig(store="redis", max_users_in_memory=1)),
         *_run(events, replace(waiting, policy="correct"), ProfilesConfig()),
     ]
+    _update_tables()
     return sum(len(wire.decode(wire.encode(batch))) for batch in batches)
+
+
+def _update_tables() -> None:
+    """One row in one bag, as a trainer on a CPU does it."""
+    uses = row_uses(np.zeros(1, np.int64), np.arange(2))
+    weight, momentum, grad = np.zeros((1, 4), np.float32), np.zeros(1, np.float32), np.zeros((1, 4), np.float32)
+    rate = np.float32(1)
+    update_rows(weight, momentum, grad, (uses.rows_X, uses.starts_X1, uses.bag_V), 0, 1, rate, rate)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ ids         feature ids to table rows, once per distinct row
 dense_input the dense columns of samples and groups, in the schema's order
 tensors     mini-batches to the tensors of one step: bags of all features in one lookup, inverses per group
 row_uses    where a step uses each row: the occurrences of every distinct row together (pure)
+row_update  the update of those rows, in compiled loops (pure)
 arena       all tables in one tensor, and their names
 tables      the embedding tables: the only lookup, and the update of what it touched
 host_tables the tables on a CPU: every distinct row updated in one pass

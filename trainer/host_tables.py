@@ -12,18 +12,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from streams.ikjt.kernels import compiled
 from trainer.arena import Arena
 from trainer.config import OptimizerConfig, TableConfig
+from trainer.row_update import update_rows
 from trainer.row_uses import RowUses
-
-F32 = npt.NDArray[np.float32]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 class HostTables(Arena):
@@ -62,38 +57,3 @@ class HostTables(Arena):
 
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate
-
-
-@compiled
-def update_rows(
-    weight: F32,
-    momentum: F32,
-    grad: F32,
-    uses: tuple[I64, I64, I32],
-    first: int,
-    last: int,
-    rate: np.float32,
-    eps: np.float32,
-) -> None:
-    """Row-wise Adagrad of the distinct rows `first` to `last`; a gradient of zero changes nothing."""
-    rows, starts, bags = uses
-    dim = weight.shape[1]
-    summed = np.empty(dim, np.float32)
-    for x in range(first, last):
-        summed[:] = grad[bags[starts[x]]]
-        for k in range(starts[x] + 1, starts[x + 1]):
-            bag = bags[k]
-            for d in range(dim):
-                summed[d] += grad[bag, d]
-        # Four sums, so that they can be made at once; dim is a multiple of 4.
-        s0 = s1 = s2 = s3 = np.float32(0)
-        for d in range(0, dim, 4):
-            s0 += summed[d] * summed[d]
-            s1 += summed[d + 1] * summed[d + 1]
-            s2 += summed[d + 2] * summed[d + 2]
-            s3 += summed[d + 3] * summed[d + 3]
-        row = rows[x]
-        momentum[row] += ((s0 + s1) + (s2 + s3)) / np.float32(dim)
-        step = rate / (np.sqrt(momentum[row]) + eps)
-        for d in range(dim):
-            weight[row, d] -= step * summed[d]

@@ -47,7 +47,7 @@ def test_a_worker_that_dies_between_the_steps_of_a_commit_repeats_and_loses_noth
 
 @pytest.mark.timeout(900)
 def test_corrections_survive_a_worker_that_dies_and_come_once(kafka: str, tmp_path: Path) -> None:
-    # The other sites have no more to do with corrections than with samples; `make audit` hits them all with both.
+    # The other sites have no more to do with corrections than with samples; `make audit` draws from all of them.
     points = [Point(what="committed", nth=3), Point(what="cut sent", nth=2)]
     with audit_round(
         kafka, "audit-corrections", tmp_path, seed=4, portions=len(points), fresh_ms=100, join=CORRECTING
