@@ -88,7 +88,10 @@ class TrainerConfig:
         for key in ("transforms", "candidates"):
             if not model[key]:
                 del model[key]
-        parts = {"model": model, "optimizer": asdict(self.optimizer), "train": {"seed": self.train.seed}}
+        optimizer = asdict(self.optimizer)
+        if not self.optimizer.clip_norm:
+            del optimizer["clip_norm"]
+        parts = {"model": model, "optimizer": optimizer, "train": {"seed": self.train.seed}}
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
         return plain
 

@@ -15,7 +15,7 @@ from streams.strict import STRICT
 from trainer.transforms import FeatureTransforms
 
 IdMapping = Literal["hash", "modulo", "direct"]
-Pooling = Literal["sum", "mean", "attention", "target"]
+Pooling = Literal["sum", "mean", "max", "attention", "target"]
 Readout = Literal["mean", "last"]
 DenseOptimizerName = Literal["adagrad", "adam"]
 DeviceName = Literal["cpu", "cuda"]
@@ -83,8 +83,9 @@ class ModelConfig:
     over_layers: tuple[int, ...] = (64,)
     """Hidden layers over the interactions; a last layer with one output per task follows."""
     pooling: Mapping[str, Pooling] = field(default_factory=dict)
-    """Feature name to how its row becomes one vector; features left out are averaged. sum, mean; attention: the ids of
-    a row attend to each other (`model.attention`); target: a candidate attends to them (`model.candidates`)."""
+    """Feature name to how its row becomes one vector; features left out are averaged. sum, mean, max (of each
+    column); attention: the ids of a row attend to each other (`model.attention`); target: a candidate attends to them
+    (`model.candidates`)."""
     candidates: Mapping[str, str] = field(default_factory=dict)
     """Feature with pooling `target` to the feature that asks it: the item of the sample, usually."""
     transforms: Mapping[str, FeatureTransforms] = field(default_factory=dict)
@@ -112,8 +113,12 @@ class ModelConfig:
         return self.pooling.get(feature, "mean")
 
     def is_sequence(self, feature: str) -> bool:
-        """Whether the order of a feature's ids counts: each is a vector of its own until the net has seen all."""
+        """Whether the order of a feature's ids counts."""
         return self.pooling_of(feature) in {"attention", "target"}
+
+    def one_by_one(self, feature: str) -> bool:
+        """Whether each id of a row is looked up as a vector of its own, because the lookup can only sum."""
+        return self.is_sequence(feature) or self.pooling_of(feature) == "max"
 
     def transforms_of(self, feature: str) -> FeatureTransforms:
         """What happens to the ids of a feature; nothing by default."""
@@ -161,7 +166,7 @@ class ModelConfig:
             raise ConfigError(f"model.candidates.{feature}: no feature {candidate!r}; known: {schema.feature_names}")
         if self.is_sequence(candidate):
             raise ConfigError(
-                f"model.candidates.{feature}: {candidate} is a sequence itself; name a feature with pooling sum or mean"
+                f"model.candidates.{feature}: {candidate} is a sequence itself; name one with pooling sum, mean or max"
             )
 
     def _check_direct(self, feature: str, transforms: FeatureTransforms, table: str) -> None:
@@ -201,7 +206,13 @@ class OptimizerConfig:
     warm_up_steps: int = 0
     """Both rates rise linearly over this many steps. Every step of the lineage counts, skipped ones too."""
 
+    clip_norm: float = 0.0
+    """A sample whose loss has a gradient longer than this, over the vectors of all its features, teaches the tables as
+    much less; the same with and without deduplication. 0: no limit."""
+
     def __post_init__(self) -> None:
+        if not 0.0 <= self.clip_norm < float("inf"):
+            raise ConfigError(f"optimizer.clip_norm = {self.clip_norm} must be 0 (no limit) or a positive number")
         for name in ("learning_rate", "dense_learning_rate", "eps", "dense_eps"):
             if not 0.0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"optimizer.{name} = {getattr(self, name)} must be a positive number")

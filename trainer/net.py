@@ -55,8 +55,11 @@ class Net(nn.Module):
         self.linear = linear
 
     def forward(self, looked_up_ND: Tensor, batch: StepBatch) -> Tensor:
-        sparse_BFD = self.sparse(looked_up_ND, batch)
-        dense_BD: Tensor = self.dense(batch.dense_BK.to(looked_up_ND.dtype))
+        return self.mix(self.sparse(looked_up_ND, batch), batch)
+
+    def mix(self, sparse_BFD: Tensor, batch: StepBatch) -> Tensor:
+        """[B, T] logits from the vectors of every sample and its dense columns."""
+        dense_BD: Tensor = self.dense(batch.dense_BK.to(sparse_BFD.dtype))
         mixed_BT: Tensor = self.over(self.interaction(dense_BD, sparse_BFD))
         linear_BT: Tensor = self.linear(sparse_BFD.flatten(1))
         return mixed_BT + linear_BT
@@ -137,6 +140,19 @@ class MeanPooling(nn.Module):
         return summed_UD / offsets_U1.diff().clamp(min=1)[:, None]
 
 
+class MaxPooling(nn.Module):
+    """The greatest of each column over the ids of a row; an empty row stays 0, and sends no gradient."""
+
+    def forward(self, values_VD: Tensor, offsets_U1: Tensor) -> Tensor:
+        num_rows, dim = len(offsets_U1) - 1, values_VD.shape[1]
+        every_U = torch.arange(num_rows, device=values_VD.device)
+        row_V = every_U.repeat_interleave(offsets_U1.diff(), output_size=len(values_VD))
+        # Where several ids are equally great, each gets as much of the gradient.
+        return values_VD.new_zeros(num_rows, dim).scatter_reduce(
+            0, row_V[:, None].expand(-1, dim), values_VD, "amax", include_self=False
+        )
+
+
 class ConstantDense(nn.Module):
     """Takes the dense arch's place where there are no dense columns: a learned vector, equal for all samples."""
 
@@ -175,6 +191,8 @@ def build_net(schema: EventSchema, model: ModelConfig, ops: JaggedOps) -> Net:
                 modules[key] = SumPooling()
             case "mean":
                 modules[key] = MeanPooling()
+            case "max":
+                modules[key] = MaxPooling()
             case "attention":
                 modules[key] = HistoryEncoder(dim, model.attention)
             case "target":

@@ -122,6 +122,8 @@ class Oracle:
                 return rows_ND.sum(0)
             case "mean":
                 return rows_ND.mean(0)
+            case "max":
+                return rows_ND.amax(0)
             case "attention":
                 return self._attend(rows_ND, f"dense.pooling.{key}")
             case "target":

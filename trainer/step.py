@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -86,7 +87,7 @@ class Step:
         model.steps += 1
         if batch.num_samples == 0:
             return self._empty(batch)
-        first = first_half(model, batch)
+        first = first_half(model, batch, self._config.clip_norm)
         learns = first.all_finite() & first.has_weight
         model.tables.set_learning_rate(self._config.learning_rate * factor)
         model.tables.update(first.looked_up_ND, first.lookup_ND, batch.uses, learns)
@@ -104,16 +105,31 @@ class Step:
         return StepResult(batch.labels_BT, *nothing)
 
 
-def first_half(model: RecModel, batch: StepBatch) -> Gradients:
-    """Forward, and backward down to the output of the lookup; changes nothing."""
+def first_half(model: RecModel, batch: StepBatch, clip_norm: float = 0.0) -> Gradients:
+    """Forward, and backward down to the output of the lookup; changes nothing. `clip_norm` is `OptimizerConfig`'s."""
     looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
     leaf_ND = looked_up_ND.detach().requires_grad_()
-    logits_BT = model.net(leaf_ND, batch)
+    sparse_BFD = model.net.sparse(leaf_ND, batch)
+    logits_BT = model.net.mix(sparse_BFD, batch)
     weights_BT = batch.labelling.weights_BT(batch.weights_BT, logits_BT.dtype)
     weight = weights_BT.sum()
+    if clip_norm:
+        clip = partial(clipped, weight=weight, norm=clip_norm)
+        sparse_BFD.register_hook(clip)  # type: ignore[no-untyped-call]  # torch ships hooks without types
     loss = weighted_loss(logits_BT, batch, weights_BT, weight)
     grads = torch.autograd.grad(loss, [leaf_ND, *model.optimizer.parameters], allow_unused=True, materialize_grads=True)
     return Gradients(logits_BT.detach(), loss.detach(), weight > 0, looked_up_ND, grads[0], grads[1:])
+
+
+def clipped(grad_BFD: Tensor, *, weight: Tensor, norm: float) -> Tensor:
+    """Each sample's gradient, shortened to `norm` over `weight`: before samples that share a row are summed.
+
+    A sample has a share of one in the batch's weight, so the limit is of its own loss, whatever the size of the batch.
+    What is not finite stays so, for the verdict to see.
+    """
+    length_B = grad_BFD.flatten(1).norm(dim=1) * weight
+    shortened_BFD: Tensor = grad_BFD * (norm / length_B.clamp(min=norm))[:, None, None]
+    return shortened_BFD
 
 
 def weighted_loss(logits_BT: Tensor, batch: StepBatch, weights_BT: Tensor, weight: Tensor) -> Tensor:

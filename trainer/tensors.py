@@ -40,7 +40,7 @@ class FeatureRows:
     """The rows of one feature; its bags follow those of the feature before it in the output of the lookup."""
 
     num_bags: int
-    """U for a pooled feature, the number of ids for a sequence."""
+    """U for a feature that the lookup sums, else the number of its ids."""
     offsets_U1: Tensor
     """Row u has ids `offsets_U1[u]..offsets_U1[u + 1]` of the feature; newest first where it is a sequence."""
     longest: int
@@ -190,11 +190,10 @@ class _LookupBuilder:
         if self._model.pooling_of(key) == "target":
             plan = plan_attention(rows.lengths, inverse_B)
             asking, rows = asking_of(plan, len(inverse_B)), rows.take(plan.row_K)
-        is_sequence = self._model.is_sequence(key)
-        if is_sequence:
+        if self._model.is_sequence(key):
             rows = newest_first(rows)
         lengths = rows.lengths
-        bags = np.ones(len(rows.values), np.int64) if is_sequence else lengths
+        bags = np.ones(len(rows.values), np.int64) if self._model.one_by_one(key) else lengths
         self.features[key] = FeatureRows(len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0)), asking)
         self.ids.append(rows.values + self._first_row[table])
         self.lengths.append(bags)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -21,7 +21,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from benchmarks.trainer import attention
 from benchmarks.trainer.streams import (
     BATCH,
     OPTIMIZER,
@@ -29,6 +31,8 @@ from benchmarks.trainer.streams import (
     RM2,
     RM3,
     SMALL,
+    TABLE_ROWS,
+    USERS,
     Laws,
     even,
     mini_batch,
@@ -66,9 +70,9 @@ class Arms:
         return self.deduplicated, self.torchrec, self.expanded
 
 
-def arms_of(laws: Laws, sizes: I64) -> Arms:
+def arms_of(laws: Laws, sizes: I64, rows: int) -> Arms:
     """Models of their own from one seed, and the batch in both forms."""
-    schema, model = schema_of(laws), model_of(laws)
+    schema, model = schema_of(laws), model_of(laws, rows)
     batch = mini_batch(laws, sizes, SEED)
     ours = to_tensors([batch], schema, model)
     plain = to_tensors([batch], schema, model, deduplicated=False)
@@ -98,19 +102,65 @@ def sparse_part(model: RecModel, batch: StepBatch) -> Run:
     return run
 
 
-def measure(rounds: int = ROUNDS, num_samples: int = BATCH) -> Iterator[Result]:
-    """Every line of `recd bench trainer`."""
+def kept_bytes(model: RecModel, batch: StepBatch) -> int:
+    """What the step holds between forward and backward, up to the vectors of the samples: activations, not weights."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.net.parameters()}
+    held: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights and tensor.is_floating_point():
+            held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    leaf_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1).detach().requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        sparse_BFD = model.net.sparse(leaf_ND, batch)
+    held[leaf_ND.untyped_storage().data_ptr()] = leaf_ND.untyped_storage().nbytes()
+    held.pop(sparse_BFD.untyped_storage().data_ptr(), None)
+    return sum(held.values())
+
+
+def measure(rounds: int = ROUNDS, num_samples: int = BATCH, rows: int = TABLE_ROWS) -> Iterator[Result]:
+    """Every line of `recd bench trainer`; `rows` of each table."""
     torch.set_num_threads(THREADS)
     for factor in (1, 4, 8, 16):
-        arms = arms_of(SMALL, even(factor, num_samples))
+        arms = arms_of(SMALL, even(factor, num_samples), rows)
         yield _line(f"trainer.rm1.factor{factor}.ratio", arms, whole_step, rounds)
     for factor in (8, 16):
-        arms = arms_of(POOLED, even(factor, num_samples))
+        arms = arms_of(POOLED, even(factor, num_samples), rows)
         yield _line(f"trainer.pooled.factor{factor}.sparse_ratio", arms, sparse_part, rounds)
         yield _line(f"trainer.pooled.factor{factor}.step_ratio", arms, whole_step, rounds)
     for laws, sizes in ((RM2, (6, 7)), (RM3, (4, 4))):
-        arms = arms_of(laws, np.tile(sizes, num_samples // sum(sizes)))
+        arms = arms_of(laws, np.tile(sizes, num_samples // sum(sizes)), rows)
         yield _line(f"trainer.{laws.name}.sparse_ratio", arms, sparse_part, rounds)
+    yield _attention(rounds, num_samples)
+    for factor in (4, 8, 16):
+        yield _memory(factor, num_samples, rows)
+
+
+def _attention(rounds: int, num_samples: int) -> Result:
+    once, copied, factor = attention.runs(num_samples, SEED)
+    cpu, wall = _in_turns([once, copied], rounds)
+    context = {"samples": num_samples, "factor": round(factor, 2), "session_samples": [1, attention.MOST_SAMPLES]}
+    return _result("trainer.target_attention.factor8.ratio", cpu, wall, "a history for every sample", context)
+
+
+def _memory(factor: int, num_samples: int, rows: int) -> Result:
+    arms = arms_of(USERS, even(factor, num_samples), rows)
+    ours, plain = kept_bytes(*arms.deduplicated), kept_bytes(*arms.expanded)
+    ratio = round(plain / ours, 3)
+    return {
+        "id": f"trainer.rm1.factor{factor}.user_memory_ratio",
+        "value": round(ours / 1e6, 2),
+        "unit": "MB",
+        "baseline": "plain rows",
+        "baseline_value": round(plain / 1e6, 2),
+        "ratio": ratio,
+        "median_of": 1,
+        "spread": [ratio, ratio],
+        "context": {"samples": num_samples, "of_factor": round(ratio / factor, 3), "seed": SEED},
+    }
 
 
 def _line(name: str, arms: Arms, part: Callable[[RecModel, StepBatch], Run], rounds: int) -> Result:
@@ -121,25 +171,33 @@ def _line(name: str, arms: Arms, part: Callable[[RecModel, StepBatch], Run], rou
     cpu, wall = _in_turns(runs, rounds)
     gc.collect()
     ours, plain = arms.deduplicated[1], arms.torchrec[1]
+    context = {
+        "over_expanded_on_our_tables": round(float(np.median(wall[2] / wall[0])), 3),
+        "samples": ours.num_samples,
+        "ids": ours.counts.ids,
+        "ids_expanded": plain.counts.ids,
+        "distinct_rows": ours.uses.num_rows,
+    }
+    return _result(name, cpu, wall, "plain KJT rows, fbgemm's tables", context)
+
+
+def _result(name: str, cpu: F64, wall: F64, baseline: str, context: Mapping[str, object]) -> Result:
+    """The line of the first run against the second."""
     ratios = wall[1] / wall[0]
     return {
         "id": name,
         "value": round(float(np.median(wall[0])), 2),
         "unit": "ms",
-        "baseline": "plain KJT rows, fbgemm's tables",
+        "baseline": baseline,
         "baseline_value": round(float(np.median(wall[1])), 2),
         "ratio": round(float(np.median(ratios)), 3),
-        "median_of": rounds,
+        "median_of": len(ratios),
         "spread": _interval(ratios),
         "context": {
             "clock": "wall",
             "cpu_ratio": round(float(np.median(cpu[1] / cpu[0])), 3),
             "cpu_spread": _interval(cpu[1] / cpu[0]),
-            "over_expanded_on_our_tables": round(float(np.median(wall[2] / wall[0])), 3),
-            "samples": ours.num_samples,
-            "ids": ours.counts.ids,
-            "ids_expanded": plain.counts.ids,
-            "distinct_rows": ours.uses.num_rows,
+            **context,
             "threads": THREADS,
             "seed": SEED,
             "torch": torch.__version__,

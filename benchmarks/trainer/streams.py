@@ -22,7 +22,7 @@ from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, Label
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.minibatch import Lineage, MiniBatch
-from trainer.config import AttentionConfig, ModelConfig, OptimizerConfig, Pooling, TableConfig
+from trainer.config import AttentionConfig, ModelConfig, OptimizerConfig, TableConfig
 
 I64 = npt.NDArray[np.int64]
 
@@ -62,6 +62,8 @@ class Laws:
         return ["history"] if self.history_mean else []
 
 
+USERS: Final = Laws(name="users", users=8, user_mean=40, items=0, item_mean=0, history_mean=50)
+"""rm1-small without what belongs to items."""
 SMALL: Final = Laws(name="rm1", users=8, user_mean=40, items=8, item_mean=1.5, history_mean=50)
 POOLED: Final = Laws(name="pooled", users=8, user_mean=40, items=8, item_mean=1.5)
 RM2: Final = Laws(name="rm2", users=60, user_mean=10, items=20, item_mean=2)
@@ -81,16 +83,16 @@ def schema_of(laws: Laws) -> EventSchema:
     )
 
 
-def model_of(laws: Laws, history: Pooling = "attention") -> ModelConfig:
+def model_of(laws: Laws, rows: int = TABLE_ROWS) -> ModelConfig:
     """A DLRM with one embedding table a feature; sums, and attention over the histories."""
     schema = schema_of(laws)
     longest = 2 * laws.history_mean
     return ModelConfig(
-        tables={name: TableConfig(rows=TABLE_ROWS) for name in schema.feature_names},
+        tables={name: TableConfig(rows=rows) for name in schema.feature_names},
         dim=laws.dim,
         dense_layers=(512, 256),
         over_layers=(512, 256),
-        pooling={name: history if name in laws.histories else "sum" for name in schema.feature_names},
+        pooling={name: "attention" if name in laws.histories else "sum" for name in schema.feature_names},
         attention=AttentionConfig(heads=4, layers=1, feedforward=4 * laws.dim, max_length=max(longest, 1)),
     )
 

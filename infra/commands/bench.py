@@ -22,6 +22,7 @@ BENCHES: Final = {
     "ikjt": "benchmarks.ikjt",
     "partial": "benchmarks.partial",
     "sessionizer": "benchmarks.sessionizer.run",
+    "trainer": "benchmarks.trainer.run",
     "transforms": "benchmarks.transforms",
     "wire": "benchmarks.wire",
 }
@@ -35,9 +36,9 @@ def bench(name: NameArgument, as_json: JsonOption = False) -> None:
     """Run one benchmark; what is compared is always the ratio, measured in turns in one run.
 
     ikjt: finding equal rows, then all of wire; partial: what windows save on MovieLens; sessionizer: a worker against
-    other consumers of the same topic, on a Kafka of its own, a quarter of an hour; transforms: of distinct rows,
-    against the expanded batch; wire: bytes a sample and decoding. RECD_DATA names the folder of the KuaiRand sample,
-    which is left out where it is not there.
+    other consumers of the same topic, on a Kafka of its own, a quarter of an hour; trainer: a step on distinct rows
+    against plain rows on fbgemm's tables; transforms: of distinct rows, against the expanded batch; wire: bytes a
+    sample and decoding. RECD_DATA names the folder of the KuaiRand sample, which is left out where it is not there.
 
     Examples:
 

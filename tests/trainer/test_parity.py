@@ -11,7 +11,7 @@ from streams.ikjt.ikjt import Ikjt
 from streams.minibatch import MiniBatch
 from tests.trainer.sample import model_of, optimizer_of, random_batch, schema_of
 from trainer import parity
-from trainer.config import DenseOptimizerName, Readout
+from trainer.config import DenseOptimizerName, Pooling, Readout
 from trainer.parity import run_parity
 
 SCHEMA = schema_of()
@@ -30,8 +30,9 @@ def test_deduplication_changes_nothing(readout: Readout, name: DenseOptimizerNam
     assert all(0 <= gap < 1e-5 for gap in report.max_abs_diff.values())
 
 
-def test_deduplication_changes_nothing_where_candidates_ask_a_history() -> None:
-    model = model_of(history="target")
+@pytest.mark.parametrize("history", ["target", "max", "sum"])
+def test_deduplication_changes_nothing_however_a_history_is_pooled(history: Pooling) -> None:
+    model = model_of(history=history)
     report = run_parity(batches_of(40), SCHEMA, model, optimizer_of("adam"), seed=1, every=8)
     assert report.ok, report.reasons
     assert report.rows["history"][0] < report.rows["history"][1]

@@ -13,7 +13,8 @@ from streams.minibatch import MiniBatch
 from tests.trainer.sample import batch_of, model_of, optimizer_of, random_batch, schema_of
 from trainer.config import DenseOptimizerName, OptimizerConfig
 from trainer.model import RecModel, build_model
-from trainer.step import Step, Verdict, first_half
+from trainer.parity import row_gradients
+from trainer.step import Step, Verdict, clipped, first_half
 from trainer.tensors import StepBatch, to_tensors
 
 SCHEMA, MODEL = schema_of(), model_of()
@@ -166,3 +167,23 @@ def test_warm_up_rises_from_the_first_step_and_ends_at_one() -> None:
     config = OptimizerConfig(warm_up_steps=4)
     assert [config.warm_up(step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     assert OptimizerConfig().warm_up(0) == 1.0
+
+
+def test_a_sample_with_a_steep_loss_teaches_the_tables_no_more_than_the_limit() -> None:
+    model, batch = trained()[0], random_batch(np.random.default_rng(11), 24)
+    ours, plain = (to_tensors([batch], SCHEMA, MODEL, deduplicated=each) for each in (True, False))
+    free = first_half(model, plain).lookup_ND
+    steep = first_half(model, plain, 0.05).lookup_ND
+    assert steep.norm() < free.norm()
+    for touched, other in zip(
+        row_gradients(ours, first_half(model, ours, 0.05).lookup_ND), row_gradients(plain, steep), strict=True
+    ):
+        torch.testing.assert_close(touched, other)
+    assert torch.equal(first_half(model, plain, 1e6).lookup_ND, free)
+
+
+def test_the_limit_is_of_a_samples_own_loss_and_leaves_shorter_ones_alone() -> None:
+    grad_BFD = torch.tensor([[[3.0, 4.0]], [[0.3, 0.4]], [[torch.nan, 0.0]]])
+    short_BFD = clipped(grad_BFD, weight=torch.tensor(2.0), norm=1.0)
+    torch.testing.assert_close(short_BFD[:2], torch.tensor([[[0.3, 0.4]], [[0.3, 0.4]]]))
+    assert short_BFD[2].isnan().any()
