@@ -107,10 +107,13 @@ class KafkaChangelog:
             if error is None and offset_of(message) < end:
                 values[user_of(message.key() or b"")] = message.value()
                 after = offset_of(message) + 1
-            elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own code)
+            elif error is None:
                 return (values, after), True
-            else:
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own code)
                 raise self._failed(error)
+            elif offset_of(message) >= end:
+                return (values, after), True
+            # An end before `end` is that of a transaction whose commit cannot be read yet: more comes.
         return (values, after), False
 
     def _failed(self, error: KafkaError) -> RetryableError:
