@@ -308,7 +308,7 @@ def committed(config: RouteConfig) -> int:
 @pytest.mark.fault
 @pytest.mark.timeout(400)
 def test_a_route_that_is_killed_loses_nothing_and_repeats_nothing(kafka: str, tmp_path: Path) -> None:
-    config, num = made(kafka, "route-killed"), 60_000
+    config, num = made(kafka, "route-killed"), 200_000
     write(config, [(None, event(i, f"u{i % 500}", AT + i)) for i in range(num)])
     clock, seen, cut_short = Clock(), 0, False
     for _ in range(3):
