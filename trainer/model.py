@@ -38,7 +38,7 @@ class RecModel:
     def predict(self, batch: StepBatch) -> Tensor:
         """[B, T] logits; learns nothing."""
         batch = batch.to(self.device)
-        logits_BT: Tensor = self.net(self.tables.lookup(batch.ids_V, batch.offsets_N1), batch)
+        logits_BT: Tensor = self.net(self.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses), batch)
         return logits_BT
 
     def state(self) -> dict[str, Tensor]:
@@ -75,6 +75,7 @@ class RecModel:
             )
         for name, tensor in own.items():
             tensor.copy_(stored[name])
+        self.tables.replaced()
 
 
 def build_model(

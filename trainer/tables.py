@@ -32,22 +32,25 @@ if TYPE_CHECKING:
 class Tables(Protocol):
     """What a step needs of the tables."""
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
-        """[N, D], the sum of each bag; 0 for an empty one. Call it once per step."""
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, uses: RowUses) -> Tensor:
+        """[N, D], the sum of each bag; 0 for an empty one. Call it once per step. `uses` are those of the ids."""
 
     def update(self, output_ND: Tensor, grad_ND: Tensor, uses: RowUses, learns: Tensor) -> None:
         """The row-wise Adagrad step that gradient `grad_ND` of a lookup's output asks for; none unless it `learns`.
 
-        `uses` are those of the lookup's ids. `learns` is a boolean on the device, and is not waited for there.
+        `uses` are those of the last lookup. `learns` is a boolean on the device, and is not waited for there.
         """
 
     def set_learning_rate(self, rate: float) -> None: ...
 
     def weights(self) -> dict[str, Tensor]:
-        """Table name to [rows, D], the storage itself."""
+        """Table name to [rows, D], the storage itself, up to the next lookup. Who writes to it says so: `replaced`."""
 
     def momenta(self) -> dict[str, Tensor]:
-        """Table name to [rows], the storage itself: mean squared gradients, summed over all steps."""
+        """Table name to [rows], likewise: mean squared gradients, summed over all steps."""
+
+    def replaced(self) -> None:
+        """Storage was written from outside."""
 
 
 class FbgemmTables(Arena):
@@ -59,7 +62,7 @@ class FbgemmTables(Arena):
         super().__init__(tables, weight_RD, momentum_R)
         self._batched = batched
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, _uses: RowUses) -> Tensor:
         output_ND: Tensor = self._batched(ids_V, offsets_N1)
         return output_ND
 
@@ -70,6 +73,9 @@ class FbgemmTables(Arena):
     def set_learning_rate(self, rate: float) -> None:
         self._batched.set_learning_rate(rate)
 
+    def replaced(self) -> None:
+        """Nothing is kept beside the storage."""
+
 
 class PlainTables(Arena):
     """The same in plain torch: a dense gradient of the whole arena, so for small tables only."""
@@ -79,7 +85,7 @@ class PlainTables(Arena):
         self._rate = optimizer.learning_rate
         self._eps = optimizer.eps
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, _uses: RowUses) -> Tensor:
         return torch.nn.functional.embedding_bag(
             ids_V, self.weight_RD, offsets_N1, mode="sum", include_last_offset=True
         )
@@ -92,6 +98,9 @@ class PlainTables(Arena):
 
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate
+
+    def replaced(self) -> None:
+        """Nothing is kept beside the storage."""
 
     def weights(self) -> dict[str, Tensor]:
         return {name: rows.detach() for name, rows in super().weights().items()}
@@ -151,3 +160,4 @@ def init_rows(tables: Tables, configs: Mapping[str, TableConfig], seed: int) -> 
         generator = torch.Generator().manual_seed((seed ^ table_seed(name)) & (2**63 - 1))
         scale = configs[name].init_scale
         weight_RD.copy_(torch.rand(weight_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))
+    tables.replaced()
