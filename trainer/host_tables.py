@@ -67,6 +67,3 @@ class HostTables(Arena):
 
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate
-
-    def replaced(self) -> None:
-        """Nothing is kept beside the storage."""

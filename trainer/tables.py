@@ -5,8 +5,8 @@ row that a step uses in several places (candidate, item feature and history shar
 and one update. Row-wise Adagrad over two forwards would update it twice. Never maps ids and never pools
 beyond the sum of a bag.
 
-Three implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), and plain torch for any dtype
-(the oracle of parity).
+Four implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), the same with most rows in a file
+(`cache`), and plain torch for any dtype (the oracle of parity).
 
 Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 """
@@ -14,12 +14,17 @@ Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 from torch import Tensor
 
+from streams.metrics import Name
 from trainer.arena import Arena
+from trainer.cache.cold_file import ColdFile
+from trainer.cache.tables import CachedTables
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.host_tables import HostTables
 from trainer.ids import table_seed
@@ -27,6 +32,10 @@ from trainer.row_uses import RowUses
 
 if TYPE_CHECKING:
     from fbgemm_gpu.split_table_batched_embeddings_ops_training import SplitTableBatchedEmbeddingBagsCodegen
+
+
+_AT_ONCE: Final = 1 << 16
+"""Rows that are made at once: a table may be larger than memory."""
 
 
 class Tables(Protocol):
@@ -52,6 +61,9 @@ class Tables(Protocol):
     def replaced(self) -> None:
         """Storage was written from outside."""
 
+    def moved(self) -> Mapping[Name, int]:
+        """What has moved between memory and a file since the last call, by metric."""
+
 
 class FbgemmTables(Arena):
     """fbgemm's table-batched embedding with its fused update."""
@@ -72,9 +84,6 @@ class FbgemmTables(Arena):
 
     def set_learning_rate(self, rate: float) -> None:
         self._batched.set_learning_rate(rate)
-
-    def replaced(self) -> None:
-        """Nothing is kept beside the storage."""
 
 
 class PlainTables(Arena):
@@ -99,20 +108,30 @@ class PlainTables(Arena):
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate
 
-    def replaced(self) -> None:
-        """Nothing is kept beside the storage."""
-
     def weights(self) -> dict[str, Tensor]:
         return {name: rows.detach() for name, rows in super().weights().items()}
 
 
-def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device) -> Tables:
-    """Fresh tables on a device, initial rows decided by (seed, table name) alone."""
-    if device.type == "cpu":
-        num_rows = sum(table.rows for table in model.tables.values())
-        tables: Tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """How many rows are in memory, and where the others are."""
+
+    hot_rows: int
+    cold_directory: Path
+
+
+def build_tables(
+    model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device, tier: Tier | None = None
+) -> Tables:
+    """Fresh tables on a device, initial rows decided by (seed, table name) alone. `tier`: on a CPU only."""
+    num_rows = sum(table.rows for table in model.tables.values())
+    if device.type != "cpu":
+        tables: Tables = build_fbgemm_tables(model, optimizer, device)
+    elif tier is None:
+        tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
     else:
-        tables = build_fbgemm_tables(model, optimizer, device)
+        cold = ColdFile(tier.cold_directory, num_rows, model.dim)
+        tables = CachedTables(model.tables, cold, min(tier.hot_rows, num_rows), optimizer)
     init_rows(tables, model.tables, seed)
     return tables
 
@@ -159,5 +178,6 @@ def init_rows(tables: Tables, configs: Mapping[str, TableConfig], seed: int) -> 
     for name, weight_RD in tables.weights().items():
         generator = torch.Generator().manual_seed((seed ^ table_seed(name)) & (2**63 - 1))
         scale = configs[name].init_scale
-        weight_RD.copy_(torch.rand(weight_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))
+        for rows_RD in torch.split(weight_RD, _AT_ONCE):
+            rows_RD.copy_(torch.rand(rows_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))
     tables.replaced()

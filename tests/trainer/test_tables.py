@@ -159,3 +159,5 @@ def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path) -> None:
     assert torch.equal(whole(cached.weights), whole(memory.weights))
     assert torch.equal(whole(cached.momenta), whole(memory.momenta))
     assert 0 < cached.counts.evicted < cached.counts.missing < cached.counts.distinct < cached.counts.asked
+    assert cached.moved()["recd_cache_missing_rows_total"] == cached.counts.missing
+    assert set(cached.moved().values()) == {0}, "each is told once"

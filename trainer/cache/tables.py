@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from streams.metrics import Name
 from trainer.arena import Arena
 from trainer.cache.cold_file import ColdFile
 from trainer.cache.directory import Directory
@@ -50,6 +51,7 @@ class CachedTables(Arena):
     ) -> None:
         super().__init__(tables, cold.weight_RD, cold.momentum_R)
         self.counts = CacheCounts()
+        self._told: dict[Name, int] = {}
         self._cold = cold
         self._directory = Directory(len(cold.momentum_R), num_slots)
         self._weight_CD = torch.zeros(num_slots, cold.dim)
@@ -84,6 +86,16 @@ class CachedTables(Arena):
     def replaced(self) -> None:
         """What is hot is of before."""
         self._directory.forget()
+
+    def moved(self) -> Mapping[Name, int]:
+        now: dict[Name, int] = {
+            "recd_cache_distinct_rows_total": self.counts.distinct,
+            "recd_cache_missing_rows_total": self.counts.missing,
+            "recd_cache_evicted_rows_total": self.counts.evicted,
+        }
+        new: dict[Name, int] = {name: rows - self._told.get(name, 0) for name, rows in now.items()}
+        self._told = now
+        return new
 
     def _admit(self, uses: RowUses) -> None:
         admission = self._directory.admit(uses.rows_X)
