@@ -35,6 +35,7 @@ from streams.events.record import Located
 from streams.events.roles import Roles
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, History, Label, SparseFeature
 from streams.minibatch import MiniBatch
+from trainer.attention_plan import plan_attention
 from trainer.row_update import update_rows
 from trainer.row_uses import row_uses
 
@@ -120,7 +121,8 @@ def make_batches() -> int:
 
 
 def _update_tables() -> None:
-    """One row in one bag, as a trainer on a CPU does it."""
+    """One row in one bag, and one candidate that asks it, as a trainer on a CPU does it."""
+    plan_attention(np.ones(1, np.int64), np.zeros(1, np.int64))
     uses = row_uses(np.zeros(1, np.int64), np.arange(2))
     weight, momentum, grad = np.zeros((1, 4), np.float32), np.zeros(1, np.float32), np.zeros((1, 4), np.float32)
     rate = np.float32(1)

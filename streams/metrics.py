@@ -59,6 +59,9 @@ Name = Literal[
     "recd_auc",
     "recd_calibration",
     "recd_ids_out_of_range_total",
+    "recd_cache_distinct_rows_total",
+    "recd_cache_missing_rows_total",
+    "recd_cache_evicted_rows_total",
     "recd_missing_rows_total",
     "recd_checkpoint_ms",
     "recd_checkpoint_bytes",
@@ -199,6 +202,11 @@ METRICS: Final[dict[Name, Metric]] = {
         "gauge", "ratio", "Mean prediction / mean label, of the same stream as NE", ("task", "scope")
     ),
     "recd_ids_out_of_range_total": Metric("counter", "ids", "Ids that went to the declared row", ("table",)),
+    "recd_cache_distinct_rows_total": Metric(
+        "counter", "rows", "Distinct table rows that steps needed (train.hot_rows)"
+    ),
+    "recd_cache_missing_rows_total": Metric("counter", "rows", "Of these, rows that came from the file of cold ones"),
+    "recd_cache_evicted_rows_total": Metric("counter", "rows", "Rows that went back to that file to make room"),
     "recd_missing_rows_total": Metric(
         "counter", "samples", "Samples whose row was empty and became the declared id", ("feature",)
     ),

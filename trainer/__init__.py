@@ -10,6 +10,7 @@ row_update  the update of those rows, in compiled loops (pure)
 arena       all tables in one tensor, and their names
 tables      the embedding tables: the only lookup, and the update of what it touched
 host_tables the tables on a CPU: every distinct row updated in one pass
+cache/      tables larger than memory: hot rows over a file
 jagged_ops  jagged and padded rows, by fbgemm and in plain torch
 attention   self-attention encoder over the rows of a sequence feature
 attention_plan    which samples ask which history, in blocks of like size (pure)

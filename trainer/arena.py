@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from streams.metrics import Name
 from trainer.config import TableConfig
 from trainer.ids import first_rows
 
@@ -29,3 +30,10 @@ class Arena:
 
     def momenta(self) -> dict[str, Tensor]:
         return {name: self.momentum_R[rows] for name, rows in self._ranges.items()}
+
+    def replaced(self) -> None:
+        """Storage was written from outside: here nothing is kept beside it."""
+
+    def moved(self) -> Mapping[Name, int]:
+        """What has moved between memory and a file since the last call, by metric: nothing, where there is no file."""
+        return {}

@@ -52,6 +52,7 @@ from trainer.prefetch import Prefetch
 from trainer.source import Commits, Source
 from trainer.source_config import SourceConfig
 from trainer.step import Step
+from trainer.tables import Tier
 from trainer.tensors import to_tensors
 from trainer.watcher import Nobody, Watcher
 
@@ -178,6 +179,7 @@ def assemble(
         around.clock,
         around.reporter,
         around.crash,
+        Path(config.train.cold_directory) if config.train.hot_rows else None,
     )
     return Trainer(
         feed,
@@ -303,7 +305,9 @@ def _decode(value: bytes, fingerprint: int) -> MiniBatch:
 
 
 def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
-    model = build_model(config.schema, config.model, config.optimizer, config.train.seed, config.train.device)
+    train = config.train
+    tier = Tier(train.hot_rows, Path(train.cold_directory)) if train.hot_rows else None
+    model = build_model(config.schema, config.model, config.optimizer, train.seed, train.device, tier)
     stream = WHOLE_STREAM if config.train.correct_sampling else SAMPLED_STREAM
     evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples, stream)
     learner = Learner(model, Step(model, config.optimizer), evaluator, SkipGuard(config.train.max_skipped_steps))

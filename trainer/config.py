@@ -238,6 +238,11 @@ class TrainConfig:
     """Threads of one operation on a CPU."""
     device: DeviceName = "cpu"
     """Where the model lives."""
+    hot_rows: int = 0
+    """Rows of all tables together that are in memory at once; the others are in a file, and come when a step needs
+    them. At least the distinct rows of a step. What is learned is the same to the bit. 0: all are in memory."""
+    cold_directory: str = ""
+    """Folder of that file, on a fast disk: 4 bytes a weight. It is scratch: a checkpoint holds everything."""
     window_samples: int = 10_000
     """Samples behind each windowed metric."""
     correct_sampling: bool = True
@@ -250,6 +255,13 @@ class TrainConfig:
         for name in ("step_samples", "threads", "window_samples"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} must be at least 1")
-        for name in ("seed", "max_skipped_steps"):
+        for name in ("seed", "max_skipped_steps", "hot_rows"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name} must not be negative")
+        if bool(self.hot_rows) != bool(self.cold_directory):
+            raise ConfigError(
+                "train.hot_rows and train.cold_directory go together: how many rows are in memory, and where the "
+                "others are; set both or neither"
+            )
+        if self.hot_rows and self.device != "cpu":
+            raise ConfigError('train.hot_rows is for train.device = "cpu"; remove it')

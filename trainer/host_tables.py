@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,6 +22,31 @@ from trainer.config import OptimizerConfig, TableConfig
 from trainer.row_update import update_rows
 from trainer.row_uses import RowUses
 
+I64 = npt.NDArray[np.int64]
+
+
+class Updater:
+    """Runs the update on as many threads as torch uses."""
+
+    def __init__(self, eps: float) -> None:
+        self._eps = eps
+        self._pool = ThreadPoolExecutor(thread_name_prefix="recd-tables")
+
+    def run(self, weight: Tensor, momentum: Tensor, grad_ND: Tensor, uses: RowUses, places_X: I64, rate: float) -> None:
+        """Update row `places_X[x]` of `weight` and `momentum` with the gradients of `uses.rows_X[x]`."""
+        threads = torch.get_num_threads()
+        # Parts of about as many ids each: rows differ in how often they are used.
+        cuts = np.searchsorted(uses.starts_X1, np.linspace(0, len(uses.bag_V), threads + 1))
+        cuts[-1] = uses.num_rows
+        arrays = weight.numpy(), momentum.numpy(), grad_ND.contiguous().numpy()
+        where, rates = (places_X, uses.starts_X1, uses.bag_V), (np.float32(rate), np.float32(self._eps))
+        parts = [(first, last) for first, last in pairwise(cuts.tolist()) if first < last]
+        others = [self._pool.submit(update_rows, *arrays, where, *part, *rates) for part in parts[1:]]
+        if parts:
+            update_rows(*arrays, where, *parts[0], *rates)
+        for other in others:
+            other.result()
+
 
 class HostTables(Arena):
     """Tables in the memory of the host, in float32."""
@@ -27,33 +54,16 @@ class HostTables(Arena):
     def __init__(self, tables: Mapping[str, TableConfig], weight_RD: Tensor, optimizer: OptimizerConfig) -> None:
         super().__init__(tables, weight_RD, torch.zeros(len(weight_RD)))
         self._rate = optimizer.learning_rate
-        self._eps = optimizer.eps
-        self._pool = ThreadPoolExecutor(thread_name_prefix="recd-tables")
+        self._updater = Updater(optimizer.eps)
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, _uses: RowUses) -> Tensor:
         return torch.nn.functional.embedding_bag(
             ids_V, self.weight_RD, offsets_N1, mode="sum", include_last_offset=True
         )
 
     def update(self, _output_ND: Tensor, grad_ND: Tensor, uses: RowUses, learns: Tensor) -> None:
-        if not bool(learns):  # No wait: everything here is on the host.
-            return
-        threads = torch.get_num_threads()
-        # Parts of about as many ids each: rows differ in how often they are used.
-        cuts = np.searchsorted(uses.starts_X1, np.linspace(0, len(uses.bag_V), threads + 1))
-        cuts[-1] = uses.num_rows
-        weight, momentum, grad = self.weight_RD.numpy(), self.momentum_R.numpy(), grad_ND.contiguous().numpy()
-        rate, eps = np.float32(self._rate), np.float32(self._eps)
-        parts = [
-            (weight, momentum, grad, (uses.rows_X, uses.starts_X1, uses.bag_V), first, last, rate, eps)
-            for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-            if first < last
-        ]
-        others = [self._pool.submit(update_rows, *part) for part in parts[1:]]
-        if parts:
-            update_rows(*parts[0])
-        for other in others:
-            other.result()
+        if bool(learns):  # No wait: everything here is on the host.
+            self._updater.run(self.weight_RD, self.momentum_R, grad_ND, uses, uses.rows_X, self._rate)
 
     def set_learning_rate(self, rate: float) -> None:
         self._rate = rate

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from streams.errors import InvariantError
+from streams.metrics import Name
 from streams.stage import Stage
 from trainer.evaluate import Evaluator
 from trainer.guards import SkipGuard
@@ -54,6 +55,10 @@ class Learner:
             error.add_note(f"at step {step}; `recd inspect ledger --step {step}` names its mini-batches")
             raise
         return verdict
+
+    def moved(self) -> Mapping[Name, int]:
+        """What the tables have moved between memory and their file since the last call, by metric."""
+        return self._model.tables.moved()
 
     def report(self) -> Mapping[str, Any]:
         """The evaluator's metrics."""

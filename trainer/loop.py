@@ -127,6 +127,8 @@ class Trainer:
         self._run.step_ns += spent_ns
         self._around.reporter.count("recd_steps_total")
         self._around.reporter.observe("recd_step_ms", spent_ns / 1e6)
+        for name, rows in self._learner.moved().items():
+            self._around.reporter.count(name, rows)
 
     def _settle(self) -> None:
         """Read the verdict on the last step, score it and account for it."""

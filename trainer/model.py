@@ -19,7 +19,7 @@ from trainer.config import ModelConfig, OptimizerConfig
 from trainer.jagged_ops import FbgemmOps
 from trainer.net import Net, build_net
 from trainer.optimizer import DenseOptimizer, build_dense_optimizer
-from trainer.tables import Tables, build_plain_tables, build_tables
+from trainer.tables import Tables, Tier, build_plain_tables, build_tables
 from trainer.tensors import StepBatch
 
 
@@ -38,7 +38,7 @@ class RecModel:
     def predict(self, batch: StepBatch) -> Tensor:
         """[B, T] logits; learns nothing."""
         batch = batch.to(self.device)
-        logits_BT: Tensor = self.net(self.tables.lookup(batch.ids_V, batch.offsets_N1), batch)
+        logits_BT: Tensor = self.net(self.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses), batch)
         return logits_BT
 
     def state(self) -> dict[str, Tensor]:
@@ -75,6 +75,7 @@ class RecModel:
             )
         for name, tensor in own.items():
             tensor.copy_(stored[name])
+        self.tables.replaced()
 
 
 def build_model(
@@ -83,12 +84,14 @@ def build_model(
     optimizer: OptimizerConfig,
     seed: int,
     device: torch.device | str = "cpu",
+    tier: Tier | None = None,
 ) -> RecModel:
-    """A fresh model; every initial weight is decided by the seed."""
+    """A fresh model; every initial weight is decided by the seed. `tier`: where not all rows fit into memory."""
     model.check_against(schema)
     place = torch.device(device)
     net = _seeded_net(schema, model, seed).to(place)
-    return RecModel(build_tables(model, optimizer, seed, place), net, build_dense_optimizer(net, optimizer), place)
+    tables = build_tables(model, optimizer, seed, place, tier)
+    return RecModel(tables, net, build_dense_optimizer(net, optimizer), place)
 
 
 def build_plain_model(

@@ -107,7 +107,7 @@ class Step:
 
 def first_half(model: RecModel, batch: StepBatch, clip_norm: float = 0.0) -> Gradients:
     """Forward, and backward down to the output of the lookup; changes nothing. `clip_norm` is `OptimizerConfig`'s."""
-    looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
+    looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses)
     leaf_ND = looked_up_ND.detach().requires_grad_()
     sparse_BFD = model.net.sparse(leaf_ND, batch)
     logits_BT = model.net.mix(sparse_BFD, batch)

@@ -5,8 +5,8 @@ row that a step uses in several places (candidate, item feature and history shar
 and one update. Row-wise Adagrad over two forwards would update it twice. Never maps ids and never pools
 beyond the sum of a bag.
 
-Three implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), and plain torch for any dtype
-(the oracle of parity).
+Four implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), the same with most rows in a file
+(`cache`), and plain torch for any dtype (the oracle of parity).
 
 Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 """
@@ -14,12 +14,17 @@ Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 from torch import Tensor
 
+from streams.metrics import Name
 from trainer.arena import Arena
+from trainer.cache.cold_file import ColdFile
+from trainer.cache.tables import CachedTables
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.host_tables import HostTables
 from trainer.ids import table_seed
@@ -29,25 +34,35 @@ if TYPE_CHECKING:
     from fbgemm_gpu.split_table_batched_embeddings_ops_training import SplitTableBatchedEmbeddingBagsCodegen
 
 
+_AT_ONCE: Final = 1 << 16
+"""Rows that are made at once: a table may be larger than memory."""
+
+
 class Tables(Protocol):
     """What a step needs of the tables."""
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
-        """[N, D], the sum of each bag; 0 for an empty one. Call it once per step."""
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, uses: RowUses) -> Tensor:
+        """[N, D], the sum of each bag; 0 for an empty one. Call it once per step. `uses` are those of the ids."""
 
     def update(self, output_ND: Tensor, grad_ND: Tensor, uses: RowUses, learns: Tensor) -> None:
         """The row-wise Adagrad step that gradient `grad_ND` of a lookup's output asks for; none unless it `learns`.
 
-        `uses` are those of the lookup's ids. `learns` is a boolean on the device, and is not waited for there.
+        `uses` are those of the last lookup. `learns` is a boolean on the device, and is not waited for there.
         """
 
     def set_learning_rate(self, rate: float) -> None: ...
 
     def weights(self) -> dict[str, Tensor]:
-        """Table name to [rows, D], the storage itself."""
+        """Table name to [rows, D], the storage itself, up to the next lookup. Who writes to it says so: `replaced`."""
 
     def momenta(self) -> dict[str, Tensor]:
-        """Table name to [rows], the storage itself: mean squared gradients, summed over all steps."""
+        """Table name to [rows], likewise: mean squared gradients, summed over all steps."""
+
+    def replaced(self) -> None:
+        """Storage was written from outside."""
+
+    def moved(self) -> Mapping[Name, int]:
+        """What has moved between memory and a file since the last call, by metric."""
 
 
 class FbgemmTables(Arena):
@@ -59,7 +74,7 @@ class FbgemmTables(Arena):
         super().__init__(tables, weight_RD, momentum_R)
         self._batched = batched
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, _uses: RowUses) -> Tensor:
         output_ND: Tensor = self._batched(ids_V, offsets_N1)
         return output_ND
 
@@ -79,7 +94,7 @@ class PlainTables(Arena):
         self._rate = optimizer.learning_rate
         self._eps = optimizer.eps
 
-    def lookup(self, ids_V: Tensor, offsets_N1: Tensor) -> Tensor:
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, _uses: RowUses) -> Tensor:
         return torch.nn.functional.embedding_bag(
             ids_V, self.weight_RD, offsets_N1, mode="sum", include_last_offset=True
         )
@@ -97,13 +112,26 @@ class PlainTables(Arena):
         return {name: rows.detach() for name, rows in super().weights().items()}
 
 
-def build_tables(model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device) -> Tables:
-    """Fresh tables on a device, initial rows decided by (seed, table name) alone."""
-    if device.type == "cpu":
-        num_rows = sum(table.rows for table in model.tables.values())
-        tables: Tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """How many rows are in memory, and where the others are."""
+
+    hot_rows: int
+    cold_directory: Path
+
+
+def build_tables(
+    model: ModelConfig, optimizer: OptimizerConfig, seed: int, device: torch.device, tier: Tier | None = None
+) -> Tables:
+    """Fresh tables on a device, initial rows decided by (seed, table name) alone. `tier`: on a CPU only."""
+    num_rows = sum(table.rows for table in model.tables.values())
+    if device.type != "cpu":
+        tables: Tables = build_fbgemm_tables(model, optimizer, device)
+    elif tier is None:
+        tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
     else:
-        tables = build_fbgemm_tables(model, optimizer, device)
+        cold = ColdFile(tier.cold_directory, num_rows, model.dim)
+        tables = CachedTables(model.tables, cold, min(tier.hot_rows, num_rows), optimizer)
     init_rows(tables, model.tables, seed)
     return tables
 
@@ -150,4 +178,6 @@ def init_rows(tables: Tables, configs: Mapping[str, TableConfig], seed: int) -> 
     for name, weight_RD in tables.weights().items():
         generator = torch.Generator().manual_seed((seed ^ table_seed(name)) & (2**63 - 1))
         scale = configs[name].init_scale
-        weight_RD.copy_(torch.rand(weight_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))
+        for rows_RD in torch.split(weight_RD, _AT_ONCE):
+            rows_RD.copy_(torch.rand(rows_RD.shape, generator=generator).mul_(2 * scale).sub_(scale))
+    tables.replaced()

@@ -93,7 +93,7 @@ def sparse_part(model: RecModel, batch: StepBatch) -> Run:
     grad_BFD = torch.randn(shape, generator=generator)
 
     def run() -> None:
-        looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1)
+        looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses)
         leaf_ND = looked_up_ND.detach().requires_grad_()
         sparse_BFD = model.net.sparse(leaf_ND, batch)
         (grad_ND,) = torch.autograd.grad(sparse_BFD, leaf_ND, grad_BFD)
@@ -113,7 +113,7 @@ def kept_bytes(model: RecModel, batch: StepBatch) -> int:
             held[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    leaf_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1).detach().requires_grad_()
+    leaf_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses).detach().requires_grad_()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         sparse_BFD = model.net.sparse(leaf_ND, batch)
     held[leaf_ND.untyped_storage().data_ptr()] = leaf_ND.untyped_storage().nbytes()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.attention_plan import plan_attention
+from trainer.attention_plan import cheapest_cuts, plan_attention
 from trainer.target_attention import asking_of
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=30)
@@ -34,7 +37,7 @@ def test_every_sample_with_a_history_asks_it_once(case: tuple[list[int], list[in
 
 
 @given(case=histories())
-def test_rows_of_a_bucket_are_alike(case: tuple[list[int], list[int]]) -> None:
+def test_buckets_hold_all_rows_and_pad_to_their_own_greatest(case: tuple[list[int], list[int]]) -> None:
     lengths, inverse = case
     plan = plan_attention(np.asarray(lengths), np.asarray(inverse, np.int64))
     ends = [0, *(bucket.last_row for bucket in plan.buckets)]
@@ -43,8 +46,27 @@ def test_rows_of_a_bucket_are_alike(case: tuple[list[int], list[int]]) -> None:
     keys, queries = np.diff(plan.key_offsets), np.diff(plan.query_offsets)
     for bucket in plan.buckets:
         rows = slice(bucket.first_row, bucket.last_row)
-        assert bucket.longest == keys[rows].max() < 1.5 * keys[rows].min() + 1
-        assert bucket.most_queries == queries[rows].max() < 1.5 * queries[rows].min() + 1
+        assert bucket.longest == keys[rows].max()
+        assert bucket.most_queries == queries[rows].max()
+
+
+@given(
+    classes=st.lists(st.tuples(st.integers(1, 2_000), st.integers(1, 40), st.integers(1, 200)), min_size=1, max_size=7)
+)
+def test_no_other_cuts_cost_less(classes: list[tuple[int, int, int]]) -> None:
+    def cost(cuts: Sequence[int]) -> int:
+        parts = [classes[first:last] for first, last in pairwise(cuts)]
+        return sum(
+            25_000
+            + sum(rows for rows, _, _ in part) * max(keys for *_, keys in part) * (8 + max(q for _, q, _ in part))
+            for part in parts
+        )
+
+    num = len(classes)
+    found = cheapest_cuts(*(np.asarray(column) for column in zip(*classes, strict=True))).tolist()
+    inner = [cuts for size in range(num) for cuts in combinations(range(1, num), size)]
+    assert (found[0], found[-1]) == (0, num)
+    assert cost(found) == min(cost([0, *cuts, num]) for cuts in inner)
 
 
 @given(case=histories())

@@ -175,3 +175,12 @@ def test_an_error_of_the_writer_surfaces(tmp_path: Path) -> None:
     saver.begin(progress(1), STATE)
     with pytest.raises(OSError, match="file"):
         saver.finish()
+
+
+def test_large_tensors_are_staged_in_files_where_there_is_a_folder_for_them(tmp_path: Path) -> None:
+    state = {"large": torch.randn(300_000), "small": torch.randn(7), "strided": torch.randn(300_000, 2)[:, 0]}
+    staged = stage(state, tmp_path)
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    state["large"].zero_()
+    assert all(torch.equal(staged[name], before[name]) and staged[name].is_contiguous() for name in state)
+    assert not list(tmp_path.iterdir())

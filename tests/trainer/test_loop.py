@@ -62,6 +62,18 @@ def test_every_mini_batch_is_trained_once_in_merge_order(unbroken: TrainerConfig
     assert [line.step for line in lines(unbroken)] == list(range(1, STEPS + 1))
 
 
+def test_rows_that_come_from_a_file_learn_the_same_bits_through_a_restart(
+    unbroken: TrainerConfig, tmp_path: Path
+) -> None:
+    """Forty hot rows of eighty; a step takes up to about thirty."""
+    settings = config(tmp_path / "model")
+    tiered = replace(settings, train=replace(settings.train, hot_rows=40, cold_directory=str(tmp_path / "cold")))
+    assert trainer(tiered, LOG, max_steps=3).run().exit_reason == "max_steps"
+    assert trainer(tiered, LOG).run().exit_reason == "end"
+    assert_equal(weights(tiered), weights(unbroken))
+    assert not list((tmp_path / "cold").iterdir()), "scratch is gone with the process that made it"
+
+
 def test_the_model_learned_and_was_scored_before(unbroken: TrainerConfig) -> None:
     tensors = weights(unbroken)
     assert int(tensors["model.steps"]) == STEPS

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from trainer.cache.cold_file import ColdFile
+from trainer.cache.tables import CachedTables
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.row_uses import row_uses
 from trainer.tables import Tables, build_fbgemm_tables, build_plain_tables, build_tables, init_rows
@@ -18,9 +22,14 @@ CPU = torch.device("cpu")
 YES, NO = torch.tensor(True), torch.tensor(False)
 
 
-@pytest.fixture(params=["host", "fbgemm", "plain"])
-def tables(request: pytest.FixtureRequest) -> Tables:
+@pytest.fixture(params=["host", "fbgemm", "plain", "cached"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     match request.param:
+        case "cached":
+            # Five slots for twelve rows: most steps push out what the one before has learned.
+            cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim), 5, OPTIMIZER)
+            init_rows(cached, MODEL.tables, 3)
+            return cached
         case "host":
             return build_tables(MODEL, OPTIMIZER, 3, CPU)
         case "fbgemm":
@@ -34,8 +43,9 @@ def tables(request: pytest.FixtureRequest) -> Tables:
 def learn(tables: Tables, ids: list[int], offsets: list[int], grad_ND: Tensor, learns: Tensor = YES) -> Tensor:
     """One lookup and its update; returns what was looked up."""
     ids_V, offsets_N1 = torch.tensor(ids, dtype=torch.int64), torch.tensor(offsets)
-    output_ND = tables.lookup(ids_V, offsets_N1)
-    tables.update(output_ND, grad_ND, row_uses(ids_V.numpy(), offsets_N1.numpy()), learns)
+    uses = row_uses(ids_V.numpy(), offsets_N1.numpy())
+    output_ND = tables.lookup(ids_V, offsets_N1, uses)
+    tables.update(output_ND, grad_ND, uses, learns)
     return output_ND.detach()
 
 
@@ -51,8 +61,8 @@ def rowwise_adagrad(weight: Tensor, momentum: Tensor, grad: Tensor) -> tuple[Ten
 
 def test_a_bag_is_the_sum_of_its_rows_and_an_empty_one_is_zero(tables: Tables) -> None:
     rows = whole(tables.weights)
-    output = tables.lookup(torch.tensor([1, 4, 11]), torch.tensor([0, 2, 2, 3]))
-    torch.testing.assert_close(output.detach(), torch.stack([rows[1] + rows[4], torch.zeros(8), rows[11]]))
+    output = learn(tables, [1, 4, 11], [0, 2, 2, 3], torch.zeros(3, 8))
+    torch.testing.assert_close(output, torch.stack([rows[1] + rows[4], torch.zeros(8), rows[11]]))
 
 
 def test_an_update_is_rowwise_adagrad_on_the_summed_gradient(tables: Tables) -> None:
@@ -127,4 +137,27 @@ def test_a_row_outside_the_tables_is_refused_and_not_trained_as_row_0() -> None:
     tables = build_tables(MODEL, OPTIMIZER, 3, CPU)
     for outside in (12, -2):
         with pytest.raises(RuntimeError):
-            tables.lookup(torch.tensor([outside]), torch.tensor([0, 1]))
+            tables.lookup(torch.tensor([outside]), torch.tensor([0, 1]), row_uses(np.zeros(1, np.int64), np.arange(2)))
+
+
+def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path) -> None:
+    """Random steps over few slots, saved and loaded on the way."""
+    memory = build_tables(MODEL, OPTIMIZER, 3, CPU)
+    cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim), 6, OPTIMIZER)
+    init_rows(cached, MODEL.tables, 3)
+    generator = torch.Generator().manual_seed(5)
+    for step in range(60):
+        ids = (torch.randperm(12, generator=generator)[:6].repeat(2)[: 4 + step % 8]).tolist()
+        grad_ND = torch.randn(2, 8, generator=generator)
+        ours, theirs = (learn(each, ids, [0, 3, len(ids)], grad_ND) for each in (cached, memory))
+        assert torch.equal(ours, theirs)
+        if step == 30:
+            kept = {name: rows.clone() for name, rows in cached.weights().items()}
+            for name, rows in cached.weights().items():
+                rows.copy_(kept[name])
+            cached.replaced()
+    assert torch.equal(whole(cached.weights), whole(memory.weights))
+    assert torch.equal(whole(cached.momenta), whole(memory.momenta))
+    assert 0 < cached.counts.evicted < cached.counts.missing < cached.counts.distinct < cached.counts.asked
+    assert cached.moved()["recd_cache_missing_rows_total"] == cached.counts.missing
+    assert set(cached.moved().values()) == {0}, "each is told once"

@@ -33,13 +33,16 @@ class Saver:
         clock: Clock,
         reporter: Reporter,
         crash: Crash,
+        scratch: Path | None = None,
     ) -> None:
+        """`scratch`: folder for copies of what does not fit into memory."""
         self._config = config
         self._directory = directory
         self._check_lease = check_lease
         self._clock = clock
         self._reporter = reporter
         self._crash = crash
+        self._scratch = scratch
         self._begun_step = restored_step
         self._begun_ms = clock.now_ms()
         self._writer: _Writer | None = None
@@ -61,7 +64,7 @@ class Saver:
         """Copy the state and write it. Returns the progress once it is complete: at once, or from a later `poll`."""
         assert self._writer is None, "one checkpoint at a time"
         begun_ns = self._clock.monotonic_ns()
-        staged = stage(state)
+        staged = stage(state, self._scratch)
         self.copy_ns += self._clock.monotonic_ns() - begun_ns
         self._begun_step, self._begun_ms = progress.step, progress.created_ms
         self._writer = _Writer(progress, lambda: self._write(progress, staged))

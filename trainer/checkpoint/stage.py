@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor
 
+_LARGE: Final = 1 << 20
+"""Bytes from which on a copy is worth a file."""
+
 
 @torch.no_grad()
-def stage(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies in host memory, contiguous, each with storage of its own."""
-    staged = {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in state.items()}
+def stage(state: Mapping[str, Tensor], scratch: Path | None = None) -> dict[str, Tensor]:
+    """Copies in host memory, contiguous, each with storage of its own.
+
+    `scratch`: a folder for the large ones, whose copies are then files that are mapped into memory and gone with it:
+    what did not fit into memory has no room for a copy there either.
+    """
+    staged = {name: _empty_like(tensor, scratch) for name, tensor in state.items()}
     for name, tensor in state.items():
         staged[name].copy_(tensor)
     return staged
+
+
+def _empty_like(tensor: Tensor, scratch: Path | None) -> Tensor:
+    if scratch is None or tensor.nbytes < _LARGE:
+        return torch.empty(tensor.shape, dtype=tensor.dtype)
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="staged-") as file:
+        # The mapping outlives the file's name.
+        flat = torch.from_file(file.name, shared=True, size=tensor.numel(), dtype=tensor.dtype)
+    return flat.view(tensor.shape)

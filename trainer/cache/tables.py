@@ -1,0 +1,113 @@
+"""The tables of a CPU whose rows do not all fit into memory: hot rows in slots, all others in a file.
+
+A step's rows become hot before its lookup, learn in their slots, and go home when others need the place. Nothing is
+looked up or updated anywhere else, so an update is never lost and never overtaken: the same steps give the same bits as
+with all rows in memory.
+
+Shape suffixes: R rows of the arena, C slots, N bags, V ids, X distinct rows, D embedding dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from streams.metrics import Name
+from trainer.arena import Arena
+from trainer.cache.cold_file import ColdFile
+from trainer.cache.directory import Directory
+from trainer.config import OptimizerConfig, TableConfig
+from trainer.host_tables import Updater
+from trainer.row_uses import RowUses
+
+
+@dataclass(slots=True)
+class CacheCounts:
+    """What the cache has done since the start."""
+
+    asked: int = 0
+    """Ids looked up."""
+    distinct: int = 0
+    """Distinct rows of a step, summed over steps: what each step needs once."""
+    missing: int = 0
+    """Of these, rows that were not hot and came from the file."""
+    evicted: int = 0
+    """Rows that went home to make room."""
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the distinct rows that were hot; 1 before any was asked for."""
+        return 1 - self.missing / self.distinct if self.distinct else 1.0
+
+
+class CachedTables(Arena):
+    """Hot rows over a cold file."""
+
+    def __init__(
+        self, tables: Mapping[str, TableConfig], cold: ColdFile, num_slots: int, optimizer: OptimizerConfig
+    ) -> None:
+        super().__init__(tables, cold.weight_RD, cold.momentum_R)
+        self.counts = CacheCounts()
+        self._told: dict[Name, int] = {}
+        self._cold = cold
+        self._directory = Directory(len(cold.momentum_R), num_slots)
+        self._weight_CD = torch.zeros(num_slots, cold.dim)
+        self._momentum_C = torch.zeros(num_slots)
+        self._slot_X = self._directory.resident()[1]
+        self._rate = optimizer.learning_rate
+        self._updater = Updater(optimizer.eps)
+
+    def lookup(self, ids_V: Tensor, offsets_N1: Tensor, uses: RowUses) -> Tensor:
+        self._admit(uses)
+        self.counts.asked += len(ids_V)
+        slots_V = torch.from_numpy(self._directory.slot_of_row)[ids_V]
+        return torch.nn.functional.embedding_bag(
+            slots_V, self._weight_CD, offsets_N1.to(torch.int32), mode="sum", include_last_offset=True
+        )
+
+    def update(self, _output_ND: Tensor, grad_ND: Tensor, uses: RowUses, learns: Tensor) -> None:
+        if bool(learns):  # No wait: everything here is on the host.
+            self._updater.run(self._weight_CD, self._momentum_C, grad_ND, uses, self._slot_X, self._rate)
+
+    def set_learning_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def weights(self) -> dict[str, Tensor]:
+        self._send_home()
+        return super().weights()
+
+    def momenta(self) -> dict[str, Tensor]:
+        self._send_home()
+        return super().momenta()
+
+    def replaced(self) -> None:
+        """What is hot is of before."""
+        self._directory.forget()
+
+    def moved(self) -> Mapping[Name, int]:
+        now: dict[Name, int] = {
+            "recd_cache_distinct_rows_total": self.counts.distinct,
+            "recd_cache_missing_rows_total": self.counts.missing,
+            "recd_cache_evicted_rows_total": self.counts.evicted,
+        }
+        new: dict[Name, int] = {name: rows - self._told.get(name, 0) for name, rows in now.items()}
+        self._told = now
+        return new
+
+    def _admit(self, uses: RowUses) -> None:
+        admission = self._directory.admit(uses.rows_X)
+        weight, momentum = self._weight_CD.numpy(), self._momentum_C.numpy()
+        self._cold.store(admission.evicted_E, admission.out_of_E, weight, momentum)
+        self._cold.fetch(admission.missing_M, admission.into_M, weight, momentum)
+        self._slot_X = admission.slot_X
+        self.counts.distinct += uses.num_rows
+        self.counts.missing += len(admission.missing_M)
+        self.counts.evicted += len(admission.evicted_E)
+
+    def _send_home(self) -> None:
+        """Bring the file up to date; what is hot stays hot."""
+        rows, slots = self._directory.resident()
+        self._cold.store(rows, slots, self._weight_CD.numpy(), self._momentum_C.numpy())
