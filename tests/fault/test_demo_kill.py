@@ -15,7 +15,7 @@ import pytest
 
 from infra.services.process import ServiceProcess
 
-SAMPLES, RATE = 12_000, 500
+SAMPLES, RATE = 12_000, 300
 
 pytestmark = [pytest.mark.fault, pytest.mark.integration, pytest.mark.timeout(500)]
 
@@ -31,28 +31,27 @@ def kill(directory: Path, name: str) -> None:
     os.kill(identity.pid, signal.SIGKILL)
 
 
-def test_killing_the_trainer_and_then_the_sessionizer_changes_nothing_in_the_account(tmp_path: Path) -> None:
+def test_killing_the_sessionizer_and_the_trainer_changes_nothing_in_the_account(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     options = ["--synthetic", str(SAMPLES), "--rate", str(RATE), "--dir", str(directory), "--report", str(tmp_path)]
     command = [sys.executable, "-m", "infra.cli", "demo", *options, "--json"]
-    killed: list[str] = []
+    killed: set[str] = set()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         last: dict[str, Any] = {}
         for last in objects(demo.stdout):
             if last.get("event") != "progress":
                 continue
-            in_flight = last["held"] > 0 and last["events"] < SAMPLES * 0.9
-            if not killed and last["trained"] > 0 and in_flight:
-                kill(directory, "trainer")
-                killed.append("trainer")
-            # The very next word of it: what is left of the stream keeps both busy after they have come back.
-            elif killed == ["trainer"] and in_flight:
+            # Each as soon as it has work in flight, whichever is first: a slow machine may read all before it trains.
+            if "sessionizer" not in killed and last["held"] > 0 and 0 < last["events"] < SAMPLES * 0.9:
                 kill(directory, "sessionizer")
-                killed.append("sessionizer")
+                killed.add("sessionizer")
+            if "trainer" not in killed and 0 < last["trained"] < SAMPLES * 0.9:
+                kill(directory, "trainer")
+                killed.add("trainer")
         assert demo.stderr is not None
         told = demo.stderr.read()
-    assert killed == ["trainer", "sessionizer"], f"the demo was over before they could be killed:\n{told}"
+    assert killed == {"sessionizer", "trainer"}, f"the demo was over before they could be killed:\n{told}"
     assert demo.returncode == 0, told
     assert "trainer was killed by signal 9; starting it again (restart 1)" in told
     assert "sessionizer was killed by signal 9; starting it again (restart 1)" in told
