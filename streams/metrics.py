@@ -60,7 +60,9 @@ Name = Literal[
     "recd_calibration",
     "recd_ids_out_of_range_total",
     "recd_cache_distinct_rows_total",
+    "recd_cache_asked_ids_total",
     "recd_cache_missing_rows_total",
+    "recd_cache_ahead_rows_total",
     "recd_cache_evicted_rows_total",
     "recd_missing_rows_total",
     "recd_checkpoint_ms",
@@ -206,6 +208,10 @@ METRICS: Final[dict[Name, Metric]] = {
         "counter", "rows", "Distinct table rows that steps needed (train.hot_rows)"
     ),
     "recd_cache_missing_rows_total": Metric("counter", "rows", "Of these, rows that came from the file of cold ones"),
+    "recd_cache_asked_ids_total": Metric("counter", "ids", "Ids looked up where most rows are in a file"),
+    "recd_cache_ahead_rows_total": Metric(
+        "counter", "rows", "Of these, rows that were read while the step before was computed: nobody waited for them"
+    ),
     "recd_cache_evicted_rows_total": Metric("counter", "rows", "Rows that went back to that file to make room"),
     "recd_missing_rows_total": Metric(
         "counter", "samples", "Samples whose row was empty and became the declared id", ("feature",)

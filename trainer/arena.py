@@ -14,6 +14,7 @@ from torch import Tensor
 from streams.metrics import Name
 from trainer.config import TableConfig
 from trainer.ids import first_rows
+from trainer.row_uses import RowUses
 
 
 class Arena:
@@ -33,6 +34,9 @@ class Arena:
 
     def replaced(self) -> None:
         """Storage was written from outside: here nothing is kept beside it."""
+
+    def expect(self, uses: RowUses) -> None:
+        """The lookup after the next one uses these rows: here all are in memory."""
 
     def moved(self) -> Mapping[Name, int]:
         """What has moved between memory and a file since the last call, by metric: nothing, where there is no file."""

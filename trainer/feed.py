@@ -18,6 +18,9 @@ class Feed(Protocol):
     def next(self, wait_ms: int) -> Prepared | Nothing:
         """The next step, after at most `wait_ms`. Raises what went wrong behind it."""
 
+    def peek(self) -> Prepared | None:
+        """The step after it, if it is ready by now."""
+
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Everything before these offsets is in a checkpoint."""
 
@@ -49,6 +52,10 @@ class KafkaFeed:
     def next(self, wait_ms: int) -> Prepared | Nothing:
         """The next step."""
         return self._prefetch.next(wait_ms)
+
+    def peek(self) -> Prepared | None:
+        """The step after it."""
+        return self._prefetch.peek()
 
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         """Offer offsets to the group, for observers."""

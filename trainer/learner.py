@@ -39,6 +39,10 @@ class Learner:
         """Whether a verdict is read one step late, because reading it at once would stall the device."""
         return self._model.device.type != "cpu"
 
+    def expect(self, batch: StepBatch) -> None:
+        """The step after the next one: what it needs from slow storage is read while the next one is computed."""
+        self._model.tables.expect(batch.uses)
+
     def step(self, batch: StepBatch, seed: int) -> StepResult:
         """Predict, then learn."""
         torch.manual_seed(seed)

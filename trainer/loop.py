@@ -115,6 +115,8 @@ class Trainer:
         begun_ns = self._around.clock.monotonic_ns()
         line = self._lineage.begin(prepared)  # 1
         self._around.crash("ledger_written")
+        if (after := self._feed.peek()) is not None:
+            self._learner.expect(after.tensors)
         result = self._learner.step(prepared.tensors, line.rng)  # 2
         self._around.crash("step_done")
         self._lineage.trained(line)  # 3

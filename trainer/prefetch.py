@@ -8,6 +8,7 @@ thread or of the reader's surfaces in `next`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, Full, Queue
@@ -83,6 +84,7 @@ class Prefetch:
         self._to_tensors = to_tensors
         self._now_ms = now_ms
         self._ready: Queue[Prepared | Nothing | _Failure] = Queue(depth)
+        self._seen: Prepared | Nothing | _Failure | None = None
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="recd-prefetch", daemon=True)
 
@@ -98,13 +100,22 @@ class Prefetch:
 
     def next(self, wait_ms: int) -> Prepared | Nothing:
         """The next step; what stands against it otherwise. Raises what killed a thread behind it."""
+        got, self._seen = self._seen, None
         try:
-            got = self._ready.get(timeout=wait_ms / 1000) if wait_ms else self._ready.get_nowait()
+            if got is None:
+                got = self._ready.get(timeout=wait_ms / 1000) if wait_ms else self._ready.get_nowait()
         except Empty:
             return Nothing.YET
         if isinstance(got, _Failure):
             raise got.error
         return got
+
+    def peek(self) -> Prepared | None:
+        """The step that `next` will give, if it is ready by now."""
+        if self._seen is None:
+            with suppress(Empty):
+                self._seen = self._ready.get_nowait()
+        return self._seen if isinstance(self._seen, Prepared) else None
 
     def _run(self) -> None:
         try:

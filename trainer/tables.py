@@ -58,6 +58,9 @@ class Tables(Protocol):
     def momenta(self) -> dict[str, Tensor]:
         """Table name to [rows], likewise: mean squared gradients, summed over all steps."""
 
+    def expect(self, uses: RowUses) -> None:
+        """The lookup after the next one will use these rows: they may be read ahead. Say it before the next one."""
+
     def replaced(self) -> None:
         """Storage was written from outside."""
 

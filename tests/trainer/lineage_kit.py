@@ -130,6 +130,9 @@ class MemoryFeed:
     def next(self, wait_ms: int) -> Prepared | Nothing:
         return self._composer.next(wait_ms)
 
+    def peek(self) -> Prepared | None:
+        return self._composer.peek()
+
     def commit(self, next_offsets: Mapping[int, int]) -> None:
         self.committed.update(next_offsets)
 

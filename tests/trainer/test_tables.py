@@ -140,14 +140,19 @@ def test_a_row_outside_the_tables_is_refused_and_not_trained_as_row_0() -> None:
             tables.lookup(torch.tensor([outside]), torch.tensor([0, 1]), row_uses(np.zeros(1, np.int64), np.arange(2)))
 
 
-def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path) -> None:
-    """Random steps over few slots, saved and loaded on the way."""
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("told", ["nothing", "the next step", "another step"])
+def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path, told: str, *, direct: bool) -> None:
+    """Random steps over few slots, read ahead or not, saved and loaded on the way."""
     memory = build_tables(MODEL, OPTIMIZER, 3, CPU)
-    cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim), 6, OPTIMIZER)
+    cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim, direct=direct), 6, OPTIMIZER)
     init_rows(cached, MODEL.tables, 3)
     generator = torch.Generator().manual_seed(5)
-    for step in range(60):
-        ids = (torch.randperm(12, generator=generator)[:6].repeat(2)[: 4 + step % 8]).tolist()
+    steps = [(torch.randperm(12, generator=generator)[:6].repeat(2)[: 4 + step % 8]).tolist() for step in range(62)]
+    for step, ids in enumerate(steps[:60]):
+        if told != "nothing":
+            after = steps[step + 1 if told == "the next step" else step + 2]
+            cached.expect(row_uses(np.asarray(after), np.array([0, len(after)])))
         grad_ND = torch.randn(2, 8, generator=generator)
         ours, theirs = (learn(each, ids, [0, 3, len(ids)], grad_ND) for each in (cached, memory))
         assert torch.equal(ours, theirs)
@@ -159,5 +164,6 @@ def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path) -> None:
     assert torch.equal(whole(cached.weights), whole(memory.weights))
     assert torch.equal(whole(cached.momenta), whole(memory.momenta))
     assert 0 < cached.counts.evicted < cached.counts.missing < cached.counts.distinct < cached.counts.asked
+    assert (cached.counts.ahead > 0.9 * cached.counts.missing) == (told == "the next step")
     assert cached.moved()["recd_cache_missing_rows_total"] == cached.counts.missing
     assert set(cached.moved().values()) == {0}, "each is told once"

@@ -59,6 +59,10 @@ class Directory:
         taken = out_row_M >= 0
         return Admission(slot_X, missing_M, into_M, out_row_M[taken], into_M[taken])
 
+    def missing(self, rows_X: I64) -> I64:
+        """Those of the rows that are not hot, in their order; moves nothing."""
+        return rows_X[self.slot_of_row[rows_X] < 0]
+
     def resident(self) -> tuple[I64, I64]:
         """Rows that are hot, and their slots."""
         slots = np.flatnonzero(self.row_of_slot >= 0)

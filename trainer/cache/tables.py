@@ -2,7 +2,7 @@
 
 A step's rows become hot before its lookup, learn in their slots, and go home when others need the place. Nothing is
 looked up or updated anywhere else, so an update is never lost and never overtaken: the same steps give the same bits as
-with all rows in memory.
+with all rows in memory. Where the next step is known, its rows are read while this one is computed (`traffic`).
 
 Shape suffixes: R rows of the arena, C slots, N bags, V ids, X distinct rows, D embedding dim.
 """
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,9 +21,12 @@ from streams.metrics import Name
 from trainer.arena import Arena
 from trainer.cache.cold_file import ColdFile
 from trainer.cache.directory import Directory
+from trainer.cache.traffic import Traffic
 from trainer.config import OptimizerConfig, TableConfig
 from trainer.host_tables import Updater
 from trainer.row_uses import RowUses
+
+_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class CacheCounts:
     """Distinct rows of a step, summed over steps: what each step needs once."""
     missing: int = 0
     """Of these, rows that were not hot and came from the file."""
+    ahead: int = 0
+    """Of the missing ones, rows that had been read while the step before was computed: nobody waited for them."""
     evicted: int = 0
     """Rows that went home to make room."""
 
@@ -53,6 +60,8 @@ class CachedTables(Arena):
         self.counts = CacheCounts()
         self._told: dict[Name, int] = {}
         self._cold = cold
+        self._traffic = Traffic(cold)
+        self._expected: RowUses | None = None
         self._directory = Directory(len(cold.momentum_R), num_slots)
         self._weight_CD = torch.zeros(num_slots, cold.dim)
         self._momentum_C = torch.zeros(num_slots)
@@ -83,14 +92,21 @@ class CachedTables(Arena):
         self._send_home()
         return super().momenta()
 
+    def expect(self, uses: RowUses) -> None:
+        self._expected = uses
+
     def replaced(self) -> None:
         """What is hot is of before."""
+        self._cold.written()
+        self._traffic.forget()
         self._directory.forget()
 
     def moved(self) -> Mapping[Name, int]:
         now: dict[Name, int] = {
+            "recd_cache_asked_ids_total": self.counts.asked,
             "recd_cache_distinct_rows_total": self.counts.distinct,
             "recd_cache_missing_rows_total": self.counts.missing,
+            "recd_cache_ahead_rows_total": self.counts.ahead,
             "recd_cache_evicted_rows_total": self.counts.evicted,
         }
         new: dict[Name, int] = {name: rows - self._told.get(name, 0) for name, rows in now.items()}
@@ -98,16 +114,22 @@ class CachedTables(Arena):
         return new
 
     def _admit(self, uses: RowUses) -> None:
+        self._traffic.wait()
         admission = self._directory.admit(uses.rows_X)
-        weight, momentum = self._weight_CD.numpy(), self._momentum_C.numpy()
-        self._cold.store(admission.evicted_E, admission.out_of_E, weight, momentum)
-        self._cold.fetch(admission.missing_M, admission.into_M, weight, momentum)
+        leave, come = (admission.evicted_E, admission.out_of_E), (admission.missing_M, admission.into_M)
+        ahead = self._traffic.swap(leave, come, (self._weight_CD.numpy(), self._momentum_C.numpy()))
         self._slot_X = admission.slot_X
         self.counts.distinct += uses.num_rows
         self.counts.missing += len(admission.missing_M)
+        self.counts.ahead += ahead
         self.counts.evicted += len(admission.evicted_E)
+        expected, self._expected = self._expected, None
+        self._traffic.go(self._directory.missing(_NO_ROWS if expected is None else expected.rows_X))
 
     def _send_home(self) -> None:
         """Bring the file up to date; what is hot stays hot."""
+        self._traffic.forget()
         rows, slots = self._directory.resident()
-        self._cold.store(rows, slots, self._weight_CD.numpy(), self._momentum_C.numpy())
+        self._cold.weight_RD[rows] = self._weight_CD[slots]
+        self._cold.momentum_R[rows] = self._momentum_C[slots]
+        self._cold.written()
