@@ -192,11 +192,11 @@ def _result(name: str, cpu: F64, wall: F64, baseline: str, context: Mapping[str,
         "baseline_value": round(float(np.median(wall[1])), 2),
         "ratio": round(float(np.median(ratios)), 3),
         "median_of": len(ratios),
-        "spread": _interval(ratios),
+        "spread": interval(ratios),
         "context": {
             "clock": "wall",
             "cpu_ratio": round(float(np.median(cpu[1] / cpu[0])), 3),
-            "cpu_spread": _interval(cpu[1] / cpu[0]),
+            "cpu_spread": interval(cpu[1] / cpu[0]),
             **context,
             "threads": THREADS,
             "seed": SEED,
@@ -225,7 +225,7 @@ def _in_turns(runs: Sequence[Run], rounds: int) -> tuple[F64, F64]:
     return cpu, wall
 
 
-def _interval(ratios: F64) -> list[float]:
+def interval(ratios: F64) -> list[float]:
     """95 % bootstrap interval of the median."""
     medians = np.median(np.random.default_rng(SEED).choice(ratios, (2000, len(ratios))), axis=1)
     return [round(float(q), 3) for q in np.quantile(medians, [0.025, 0.975])]

@@ -9,6 +9,7 @@ Shapes: B samples, U sessions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -29,6 +30,8 @@ I64 = npt.NDArray[np.int64]
 BATCH: Final = 2048
 DENSE: Final = 13
 TABLE_ROWS: Final = 100_000
+DRIFT: Final = 0.01
+DRIFT_STEPS: Final = 1_000
 OPTIMIZER: Final = OptimizerConfig(learning_rate=0.02)
 _EPOCH_MS: Final = 1_700_000_000_000
 
@@ -70,14 +73,14 @@ RM2: Final = Laws(name="rm2", users=60, user_mean=10, items=20, item_mean=2)
 RM3: Final = Laws(name="rm3", users=20, user_mean=40, items=10, item_mean=2)
 
 
-def schema_of(laws: Laws) -> EventSchema:
-    """A group of user features, one of histories and one of item features; a table each."""
+def schema_of(laws: Laws, shared: str = "") -> EventSchema:
+    """A group of user features, one of histories and one of item features; a table each, or the `shared` one."""
     names = [*laws.users_together, *laws.histories, *laws.of_items]
     groups = {"user": laws.users_together, "history": laws.histories, "item": laws.of_items}
     return EventSchema(
         roles=Roles(event_id=("id",), user="user", item="item", time="time"),
         labels=(Label(name="click", field="click"),),
-        sparse=tuple(SparseFeature(name=name, field=name, table=name, list=True) for name in names),
+        sparse=tuple(SparseFeature(name=name, field=name, table=shared or name, list=True) for name in names),
         dense=tuple(DenseFeature(name=f"dense{k}", field=f"dense{k}") for k in range(DENSE)),
         groups=tuple(FeatureGroup(name=name, features=tuple(keys)) for name, keys in groups.items() if keys),
     )
@@ -97,8 +100,8 @@ def model_of(laws: Laws, rows: int = TABLE_ROWS) -> ModelConfig:
     )
 
 
-def mini_batch(laws: Laws, sizes: I64, seed: int) -> MiniBatch:
-    """One batch whose sessions have `sizes` samples; the same for the same seed."""
+def mini_batch(laws: Laws, sizes: I64, seed: int, ids: I64 | None = None) -> MiniBatch:
+    """One batch whose sessions have `sizes` samples; the same for the same seed. `ids`: of each rank, by popularity."""
     rng = np.random.default_rng(seed)
     num_sessions, num_samples = len(sizes), int(sizes.sum())
     of_session = np.repeat(np.arange(num_sessions, dtype=np.int32), sizes)
@@ -109,7 +112,7 @@ def mini_batch(laws: Laws, sizes: I64, seed: int) -> MiniBatch:
         "item": (laws.of_items, laws.item_mean, of_sample),
     }
     groups = [
-        Ikjt(name, {key: _rows(rng, int(inverse[-1]) + 1, mean) for key in keys}, inverse)
+        Ikjt(name, {key: _rows(rng, int(inverse[-1]) + 1, mean, ids) for key in keys}, inverse)
         for name, (keys, mean, inverse) in lists.items()
         if keys
     ]
@@ -148,10 +151,25 @@ def ragged(mean: int, longest: int, num_samples: int, seed: int) -> I64:
     return np.asarray(sizes, np.int64)
 
 
-def _rows(rng: np.random.Generator, num_rows: int, mean: float) -> Jagged:
+def drifting(rng: np.random.Generator, hot: int, steps: int, every: int = DRIFT_STEPS) -> Iterator[I64]:
+    """The ids by popularity at every step: 1 % of the `hot` most popular give their place to any other in `every`.
+
+    The array is the same one each time: use it before the next is asked for.
+    """
+    ids, swapped, due = _ids().copy(), 0, 0.0
+    for _ in range(steps):
+        yield ids
+        due += DRIFT * hot / every
+        for _ in range(int(due) - swapped):
+            one, other = rng.integers(hot), rng.integers(len(ids))
+            ids[[one, other]] = ids[[other, one]]
+        swapped = int(due)
+
+
+def _rows(rng: np.random.Generator, num_rows: int, mean: float, ids: I64 | None) -> Jagged:
     lengths = rng.integers(1, int(2 * mean), num_rows, endpoint=True)
     ranks = np.searchsorted(_cdf(), rng.random(int(lengths.sum())), side="right")
-    return Jagged(_ids()[np.minimum(ranks, NUM_IDS - 1)], offsets_of(lengths))
+    return Jagged((_ids() if ids is None else ids)[np.minimum(ranks, NUM_IDS - 1)], offsets_of(lengths))
 
 
 @cache

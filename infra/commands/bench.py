@@ -19,6 +19,7 @@ from infra.commands.options import JsonOption
 from streams.errors import ConfigError
 
 BENCHES: Final = {
+    "cache": "benchmarks.trainer.cache",
     "ikjt": "benchmarks.ikjt",
     "partial": "benchmarks.partial",
     "sessionizer": "benchmarks.sessionizer.run",
@@ -35,7 +36,8 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {_NA
 def bench(name: NameArgument, as_json: JsonOption = False) -> None:
     """Run one benchmark; what is compared is always the ratio, measured in turns in one run.
 
-    ikjt: finding equal rows, then all of wire; partial: what windows save on MovieLens; sessionizer: a worker against
+    cache: what a hot tier keeps against Belady's rule, and training with a quarter of the rows in memory; ikjt: finding
+    equal rows, then all of wire; partial: what windows save on MovieLens; sessionizer: a worker against
     other consumers of the same topic, on a Kafka of its own, a quarter of an hour; trainer: a step on distinct rows
     against plain rows on fbgemm's tables; transforms: of distinct rows, against the expanded batch; wire: bytes a
     sample and decoding. RECD_DATA names the folder of the KuaiRand sample, which is left out where it is not there.

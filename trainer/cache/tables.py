@@ -95,6 +95,10 @@ class CachedTables(Arena):
     def expect(self, uses: RowUses) -> None:
         self._expected = uses
 
+    def wait(self) -> None:
+        """Until nothing is on its way to or from the file: nobody needs it but who measures."""
+        self._traffic.wait()
+
     def replaced(self) -> None:
         """What is hot is of before."""
         self._cold.written()
