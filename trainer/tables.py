@@ -24,6 +24,7 @@ from torch import Tensor
 from streams.metrics import Name
 from trainer.arena import Arena
 from trainer.cache.cold_file import ColdFile
+from trainer.cache.cold_rows import ColdRows, num_places
 from trainer.cache.tables import CachedTables
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.host_tables import HostTables
@@ -133,8 +134,8 @@ def build_tables(
     elif tier is None:
         tables = HostTables(model.tables, torch.empty(num_rows, model.dim), optimizer)
     else:
-        cold = ColdFile(tier.cold_directory, num_rows, model.dim)
-        tables = CachedTables(model.tables, cold, min(tier.hot_rows, num_rows), optimizer)
+        file = ColdFile(tier.cold_directory, num_places(num_rows), model.dim)
+        tables = CachedTables(model.tables, ColdRows(file, num_rows), min(tier.hot_rows, num_rows), optimizer)
     init_rows(tables, model.tables, seed)
     return tables
 

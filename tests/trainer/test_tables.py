@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer.cache.cold_file import ColdFile
+from trainer.cache.cold_file import PLACES_ALIGNED, ColdFile
+from trainer.cache.cold_rows import ColdRows, num_places
 from trainer.cache.tables import CachedTables
 from trainer.config import ModelConfig, OptimizerConfig, TableConfig
 from trainer.row_uses import row_uses
@@ -27,7 +28,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     match request.param:
         case "cached":
             # Five slots for twelve rows: most steps push out what the one before has learned.
-            cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim), 5, OPTIMIZER)
+            cached = CachedTables(MODEL.tables, cold_rows(tmp_path), 5, OPTIMIZER)
             init_rows(cached, MODEL.tables, 3)
             return cached
         case "host":
@@ -38,6 +39,10 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
             return built
         case _:
             return build_plain_tables(MODEL, OPTIMIZER, 3, torch.float32)
+
+
+def cold_rows(directory: Path, *, direct: bool = True) -> ColdRows:
+    return ColdRows(ColdFile(directory, num_places(12, PLACES_ALIGNED), MODEL.dim, direct=direct), 12, PLACES_ALIGNED)
 
 
 def learn(tables: Tables, ids: list[int], offsets: list[int], grad_ND: Tensor, learns: Tensor = YES) -> Tensor:
@@ -145,7 +150,7 @@ def test_a_row_outside_the_tables_is_refused_and_not_trained_as_row_0() -> None:
 def test_a_cache_gives_the_same_bits_as_memory(tmp_path: Path, told: str, *, direct: bool) -> None:
     """Random steps over few slots, read ahead or not, saved and loaded on the way."""
     memory = build_tables(MODEL, OPTIMIZER, 3, CPU)
-    cached = CachedTables(MODEL.tables, ColdFile(tmp_path, 12, MODEL.dim, direct=direct), 6, OPTIMIZER)
+    cached = CachedTables(MODEL.tables, cold_rows(tmp_path, direct=direct), 6, OPTIMIZER)
     init_rows(cached, MODEL.tables, 3)
     generator = torch.Generator().manual_seed(5)
     steps = [(torch.randperm(12, generator=generator)[:6].repeat(2)[: 4 + step % 8]).tolist() for step in range(62)]

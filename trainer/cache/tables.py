@@ -19,7 +19,7 @@ from torch import Tensor
 
 from streams.metrics import Name
 from trainer.arena import Arena
-from trainer.cache.cold_file import ColdFile
+from trainer.cache.cold_rows import ColdRows
 from trainer.cache.directory import Directory
 from trainer.cache.traffic import Traffic
 from trainer.config import OptimizerConfig, TableConfig
@@ -54,16 +54,18 @@ class CachedTables(Arena):
     """Hot rows over a cold file."""
 
     def __init__(
-        self, tables: Mapping[str, TableConfig], cold: ColdFile, num_slots: int, optimizer: OptimizerConfig
+        self, tables: Mapping[str, TableConfig], cold: ColdRows, num_slots: int, optimizer: OptimizerConfig
     ) -> None:
-        super().__init__(tables, cold.weight_RD, cold.momentum_R)
+        weight_RD, momentum_R = cold.whole()
+        super().__init__(tables, weight_RD, momentum_R)
         self.counts = CacheCounts()
         self._told: dict[Name, int] = {}
         self._cold = cold
-        self._traffic = Traffic(cold)
+        num_rows, dim = weight_RD.shape
+        self._traffic = Traffic(cold, dim)
         self._expected: RowUses | None = None
-        self._directory = Directory(len(cold.momentum_R), num_slots)
-        self._weight_CD = torch.zeros(num_slots, cold.dim)
+        self._directory = Directory(num_rows, num_slots)
+        self._weight_CD = torch.zeros(num_slots, dim)
         self._momentum_C = torch.zeros(num_slots)
         self._slot_X = self._directory.resident()[1]
         self._rate = optimizer.learning_rate
@@ -101,8 +103,8 @@ class CachedTables(Arena):
 
     def replaced(self) -> None:
         """What is hot is of before."""
-        self._cold.written()
         self._traffic.forget()
+        self._cold.reset()
         self._directory.forget()
 
     def moved(self) -> Mapping[Name, int]:
@@ -131,9 +133,9 @@ class CachedTables(Arena):
         self._traffic.go(self._directory.missing(_NO_ROWS if expected is None else expected.rows_X))
 
     def _send_home(self) -> None:
-        """Bring the file up to date; what is hot stays hot."""
+        """Bring the file up to date, every row in its own place; what is hot stays hot."""
         self._traffic.forget()
+        self._cold.whole()
         rows, slots = self._directory.resident()
-        self._cold.weight_RD[rows] = self._weight_CD[slots]
-        self._cold.momentum_R[rows] = self._momentum_C[slots]
-        self._cold.written()
+        self.weight_RD[rows] = self._weight_CD[slots]
+        self.momentum_R[rows] = self._momentum_C[slots]

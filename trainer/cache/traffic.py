@@ -1,10 +1,10 @@
 """Rows on their way between slots and file, while a step is computed: written behind, read ahead.
 
-Owns one thread and two buffers, and their order. Between two admissions the thread first writes the rows that the last
-one pushed out, then reads those that the next one will ask for. Nothing else writes the file, and no slot is touched:
-what was read ahead is what the file holds. Never decides which rows move.
+Owns one thread and two buffers, and their order. Between two admissions the thread first puts the rows into the file
+that the last one pushed out, then reads those that the next one will ask for. Nothing else touches the file, and the
+thread touches no slot: what was read ahead is what the file holds. Never decides which rows move.
 
-Shape suffixes: M rows that come, E rows that leave, C slots, S numbers of a padded row, D embedding dim.
+Shape suffixes: M rows that come, E rows that leave, C slots, S numbers of a row (D weights and one more).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.ikjt.kernels import compiled
-from trainer.cache.cold_file import ColdFile
+from trainer.cache.cold_rows import ColdRows
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -28,12 +28,12 @@ _NONE: I64 = np.zeros(0, np.int64)
 class Traffic:
     """What moves between the hot tier and its file."""
 
-    def __init__(self, cold: ColdFile) -> None:
+    def __init__(self, cold: ColdRows, dim: int) -> None:
         self._cold = cold
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recd-cold-traffic")
         self._under_way: Future[None] | None = None
         self._leaving_E = self._ahead_M = _NONE
-        self._out_ES = self._in_MS = cold.buffer(0)
+        self._out_ES = self._in_MS = np.empty((0, dim + 1), np.float32)
 
     def wait(self) -> None:
         """Until what `go` began is done; raises what went wrong with it."""
@@ -47,34 +47,38 @@ class Traffic:
         How many of the latter had been read ahead.
         """
         self._leaving_E, from_E = out
-        self._out_ES = self._room(self._out_ES, len(from_E))
+        self._out_ES = _room(self._out_ES, len(from_E))
         _pack(*slots, from_E, self._out_ES)
         rows_M, into_M = come
         ahead = np.array_equal(rows_M, self._ahead_M)
         if not ahead:
-            self._in_MS = self._room(self._in_MS, len(rows_M))
-            self._cold.read(rows_M, self._in_MS)
+            self._in_MS = _room(self._in_MS, len(rows_M))
+            self._cold.fetch(rows_M, self._in_MS[: len(rows_M)])
         self._ahead_M = _NONE
+        self._cold.take(rows_M)
         _unpack(*slots, into_M, self._in_MS)
         return len(rows_M) if ahead else 0
 
     def go(self, ahead_M: I64) -> None:
-        """Begin to write what has left and then to read `ahead_M`, none of which is in a slot."""
-        self._in_MS = self._room(self._in_MS, len(ahead_M))
+        """Begin to put away what has left, and then to read `ahead_M`, none of which is in a slot."""
+        self._in_MS = _room(self._in_MS, len(ahead_M))
         self._ahead_M = ahead_M
         self._under_way = self._thread.submit(self._run)
 
     def forget(self) -> None:
-        """What was read ahead is of before: the file was written from outside."""
+        """What was read ahead may no longer hold."""
         self.wait()
         self._ahead_M = _NONE
 
     def _run(self) -> None:
-        self._cold.write(self._leaving_E, self._out_ES)
-        self._cold.read(self._ahead_M, self._in_MS)
+        self._cold.put(self._leaving_E, self._out_ES)
+        self._cold.fetch(self._ahead_M, self._in_MS[: len(self._ahead_M)])
 
-    def _room(self, buffer: F32, num_rows: int) -> F32:
-        return buffer if len(buffer) >= num_rows else self._cold.buffer(num_rows + num_rows // 4)
+
+def _room(buffer_MS: F32, num_rows: int) -> F32:
+    if len(buffer_MS) >= num_rows:
+        return buffer_MS
+    return np.empty((num_rows + num_rows // 4, buffer_MS.shape[1]), np.float32)
 
 
 @compiled
