@@ -33,6 +33,15 @@ EndEpochOption = Annotated[
     int, typer.Option("--end-epoch", min=0, help="With --exit-at-end: the ends of this epoch or a later one count.")
 ]
 MaxStepsOption = Annotated[int | None, typer.Option("--max-steps", min=1, help="Leave after so many steps.")]
+FromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--from-checkpoint",
+        metavar="STEP",
+        min=1,
+        help="Go back to the checkpoint of this step: later ones are set aside, their steps void.",
+    ),
+]
 WithoutLedgerOption = Annotated[bool, typer.Option("--without-ledger", hidden=True, help="The audit's control.")]
 CrashAtOption = Annotated[str | None, typer.Option("--crash-at", hidden=True, help="SITE:N, for the audit.")]
 
@@ -41,6 +50,7 @@ def trainer(
     exit_at_end: ExitAtEndOption = False,
     end_epoch: EndEpochOption = 0,
     max_steps: MaxStepsOption = None,
+    from_checkpoint: FromOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -59,6 +69,8 @@ def trainer(
         recd trainer --exit-at-end --json | tail -1
 
         recd trainer --set checkpoint.directory=models/b --max-steps 1000
+
+        recd trainer --from-checkpoint 12000
     """
     settings = load(config, overrides or ())
     save_resolved(settings, settings.run.directory)
@@ -73,7 +85,11 @@ def trainer(
         clock=clock, reporter=reporter, watcher=watch, crash=kill_at(crash_at) if crash_at is not None else never
     )
     switches = Switches(
-        exit_at_end=exit_at_end, end_epoch=end_epoch, max_steps=max_steps, without_ledger=without_ledger
+        exit_at_end=exit_at_end,
+        end_epoch=end_epoch,
+        max_steps=max_steps,
+        from_step=from_checkpoint,
+        without_ledger=without_ledger,
     )
     summary = build_trainer(trainer_config(settings), around, drain, switches).run()
     assert summary.exit_reason is not None, "a run that returned has a reason"
