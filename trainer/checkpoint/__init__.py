@@ -6,5 +6,6 @@ plan      which tensor rows go into which file (pure)
 stage     tensors off the device, and apart from what the next step changes
 store     files to the disk, the manifest last, one rename; prune
 load      the newest checkpoint that verifies; refusals in words
+prune     what may go by a person's wish: never the newest that verifies
 saver     when one is due, at most one in flight
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -82,17 +82,33 @@ def set_aside(path: Path) -> None:
 
 def prune(directory: Path, keep: int) -> list[Path]:
     """Remove all but the newest `keep`, set-aside ones older than those, and what dead writers left."""
+    doomed = prunable(directory, keep)
+    remove(doomed)
+    return doomed
+
+
+def prunable(directory: Path, keep: int) -> list[Path]:
+    """What `prune` removes."""
     paths = found(directory)
-    doomed = paths[keep:] + list(directory.glob(f"{_PARTIAL}*"))
+    doomed = paths[keep:] + left_overs(directory)
     if paths[:keep]:
         oldest = step_of(paths[:keep][-1])
         aside = directory.glob(f"{_DAMAGED}{_PREFIX}*")
         doomed += [path for path in aside if step_of(path.with_name(path.name.removeprefix(_DAMAGED))) < oldest]
+    return doomed
+
+
+def left_overs(directory: Path) -> list[Path]:
+    """What dead writers left."""
+    return list(directory.glob(f"{_PARTIAL}*"))
+
+
+def remove(doomed: Iterable[Path]) -> None:
+    """Remove directories; one that is half removed does not look whole."""
     for path in doomed:
         # The manifest goes first: a half-removed directory must not look whole.
         (path / NAME).unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
-    return doomed
 
 
 def _write_file(path: Path, pieces: Mapping[str, Piece], state: Mapping[str, Tensor], crash: Crash) -> StoredFile:

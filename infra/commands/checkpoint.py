@@ -1,0 +1,157 @@
+"""`recd checkpoint`: the checkpoints of a lineage: list, inspect, verify, prune.
+
+Owns what is shown, and that nothing is removed while a trainer works in the directory. Going back to an older one is
+`recd trainer --from-checkpoint`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from infra.clock import Clock
+from infra.commands.options import ConfigOption, JsonOption, SetOption
+from infra.config import load
+from streams.errors import ConfigError, InvariantError
+from trainer.build import CHECKPOINTS
+from trainer.checkpoint.load import open_checkpoint, read_manifest
+from trainer.checkpoint.prune import pruning
+from trainer.checkpoint.store import found, remove, step_of
+from trainer.lease import Lease
+
+Action = Literal["list", "inspect", "verify", "prune"]
+
+ActionArgument = Annotated[Action, typer.Argument(help="list, inspect, verify or prune.")]
+StepOption = Annotated[
+    int | None, typer.Option("--step", min=0, help="inspect, verify: of this step. Default: the newest, all.")
+]
+KeepOption = Annotated[int | None, typer.Option("--keep", min=1, help="prune: so many stay. Default: checkpoint.keep.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="prune: say what would go, remove nothing.")]
+
+
+def checkpoint(
+    action: ActionArgument,
+    step: StepOption = None,
+    keep: KeepOption = None,
+    dry_run: DryRunOption = False,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List checkpoints, show one, verify them byte by byte, or remove old ones.
+
+    verify leaves with exit code 1 where one is damaged. prune never removes the newest that verifies, and refuses
+    while a trainer works in the directory. To go back to an older one: recd trainer --from-checkpoint STEP.
+
+    Examples:
+
+        recd checkpoint list
+
+        recd checkpoint inspect --step 12000 --json
+
+        recd checkpoint verify
+
+        recd checkpoint prune --keep 2 --dry-run
+    """
+    settings = load(config, overrides or ())
+    lineage = Path(settings.checkpoint.directory)
+    directory = lineage / CHECKPOINTS
+    if action == "prune":
+        _prune(lineage, keep or settings.checkpoint.keep, dry_run=dry_run, as_json=as_json)
+        return
+    paths = _chosen(directory, step)
+    if action == "list":
+        shown = [_listed(path) for path in paths]
+    elif action == "verify":
+        shown = [_listed(path, verify=True) for path in paths]
+    else:
+        shown = [_whole(paths[0])]
+    for each in shown:
+        _say(each, as_json=as_json, in_full=action == "inspect")
+    damaged = [each for each in shown if "damage" in each]
+    _end({"shown": len(shown), "damaged": len(damaged)}, ok=not damaged, as_json=as_json)
+    if damaged and action == "verify":
+        sys.stderr.write(
+            "a trainer passes over damaged checkpoints and begins at the newest that verifies; copy one back from a "
+            "backup before it starts, or let it repeat the steps after that from the ledger\n"
+        )
+        raise typer.Exit(1)
+
+
+def _chosen(directory: Path, step: int | None) -> list[Path]:
+    every = found(directory)
+    paths = [path for path in every if step is None or step_of(path) == step]
+    if not paths:
+        known = ", ".join(str(step_of(path)) for path in every) or "none"
+        raise ConfigError(
+            f"{directory} holds no checkpoint{'' if step is None else f' of step {step}'} (steps: {known}); "
+            "check checkpoint.directory, or let a trainer save one"
+        )
+    return paths
+
+
+def _listed(path: Path, *, verify: bool = False) -> dict[str, Any]:
+    """One line of the list; `damage` says what is wrong."""
+    line: dict[str, Any] = {"path": str(path), "step": step_of(path)}
+    try:
+        manifest = open_checkpoint(path).manifest if verify else read_manifest(path)
+    except InvariantError as error:
+        return line | {"damage": str(error)}
+    progress = manifest.progress
+    line |= {
+        "epoch": progress.epoch,
+        "samples": progress.account.samples,
+        "created_ms": progress.created_ms,
+        "num_bytes": manifest.num_bytes,
+    }
+    return line | {"verified": True} if verify else line
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    manifest = open_checkpoint(path).manifest
+    return _listed(path) | {
+        "progress": msgspec.to_builtins(manifest.progress, str_keys=True),
+        "files": msgspec.to_builtins(manifest.files),
+        "tensors": {name: [tensor.dtype, *tensor.shape] for name, tensor in manifest.tensors.items()},
+        "verified": True,
+    }
+
+
+def _prune(lineage: Path, keep: int, *, dry_run: bool, as_json: bool) -> None:
+    directory = lineage / CHECKPOINTS
+    if not directory.is_dir():
+        raise ConfigError(f"{directory} does not exist; check checkpoint.directory")
+    clock = Clock()
+    lease = None if dry_run else Lease.take(lineage, clock.now_ms(), 0, clock.sleep)
+    try:
+        plan = pruning(directory, keep)
+        if not dry_run:
+            remove(plan.doomed)
+    finally:
+        if lease is not None:
+            lease.release()
+    verb = "would_remove" if dry_run else "removed"
+    for path in plan.doomed:
+        _say({verb: str(path)}, as_json=as_json)
+    kept = str(plan.kept) if plan.kept is not None else None
+    _end({verb: len(plan.doomed), "num_bytes": plan.num_bytes, "newest_verified": kept}, ok=True, as_json=as_json)
+
+
+def _say(each: dict[str, Any], *, as_json: bool, in_full: bool = False) -> None:
+    if as_json:
+        sys.stdout.write(f"{msgspec.json.encode(each).decode()}\n")
+    elif in_full:
+        sys.stdout.write(f"{msgspec.json.format(msgspec.json.encode(each), indent=2).decode()}\n")
+    else:
+        sys.stdout.write("  ".join(f"{key} {value}" for key, value in each.items()) + "\n")
+
+
+def _end(summary: dict[str, Any], *, ok: bool, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(f"{msgspec.json.encode({'event': 'summary', 'ok': ok, **summary}).decode()}\n")
+    elif "num_bytes" in summary:
+        sys.stdout.write("  ".join(f"{key} {value}" for key, value in summary.items()) + "\n")

@@ -1,0 +1,93 @@
+"""`recd checkpoint` over a lineage that a trainer left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import cli
+from infra.clock import Clock
+from tests.trainer.lineage_kit import config, topic, trainer
+from trainer.build import CHECKPOINTS
+from trainer.checkpoint.load import newest
+from trainer.lease import Lease
+
+
+@pytest.fixture
+def lineage(tmp_path: Path) -> Path:
+    """Checkpoints of steps 1, 2 and 3, and a configuration beside the directory."""
+    assert cli.run(["init", str(tmp_path / "recd.toml"), "--for", "clicks"]) == 0
+    trainer(config(tmp_path / "model", every_steps=1), topic(batches=3)).run()
+    return tmp_path / "model"
+
+
+def recd(lineage: Path, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+    """The JSON lines of the command, the summary last."""
+    capsys.readouterr()
+    where = ["-c", str(lineage.parent / "recd.toml"), "--set", f"checkpoint.directory={lineage}"]
+    assert cli.run(["checkpoint", *arguments, *where, "--json"]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def damage(path: Path) -> None:
+    """One bit of the first file."""
+    file = path / "tensors-00000.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def test_checkpoints_are_listed_newest_first_and_shown_whole(lineage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    *lines, summary = recd(lineage, capsys, "list")
+    assert [(line["step"], line["samples"]) for line in lines] == [(3, 36), (2, 24), (1, 12)]
+    assert summary == {"event": "summary", "ok": True, "shown": 3, "damaged": 0}
+    [shown, _] = recd(lineage, capsys, "inspect", "--step", "2")
+    assert (shown["step"], shown["tensors"]["model.table.items"]) == (2, ["float32", 48, 4])
+
+
+def test_damage_is_found_named_and_told_by_the_exit_code(lineage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line["verified"] for line in recd(lineage, capsys, "verify")[:-1]] == [True] * 3
+    damage(lineage / CHECKPOINTS / "step-000000000002")
+    *lines, summary = recd(lineage, capsys, "verify", code=1)
+    assert "is damaged: its SHA-256" in lines[1]["damage"]
+    assert (summary["ok"], summary["damaged"]) == (False, 1)
+
+
+def test_a_removal_is_told_first_and_keeps_the_newest_that_verifies(
+    lineage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = lineage / CHECKPOINTS
+    damage(directory / "step-000000000003")
+    told = recd(lineage, capsys, "prune", "--keep", "1", "--dry-run")
+    assert [Path(line["would_remove"]).name for line in told[:-1]] == ["step-000000000001"]
+    assert len(list(directory.iterdir())) == 3
+    done = recd(lineage, capsys, "prune", "--keep", "1")
+    assert (done[-1]["removed"], done[-1]["num_bytes"]) == (1, told[-1]["num_bytes"])
+    best = newest(directory).checkpoint
+    assert best is not None
+    assert best.manifest.progress.step == 2
+
+
+def test_where_none_verifies_no_checkpoint_is_removed(lineage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (lineage / CHECKPOINTS).iterdir():
+        damage(path)
+    assert recd(lineage, capsys, "prune", "--keep", "1")[-1]["removed"] == 0
+
+
+def test_nothing_is_removed_beside_a_trainer(lineage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lease = Lease.take(lineage, clock.now_ms(), 0, clock.sleep)
+    [summary] = recd(lineage, capsys, "prune", "--keep", "1", code=2)
+    assert "another trainer" in summary["error"]
+    lease.release()
+    assert len(list((lineage / CHECKPOINTS).iterdir())) == 3
+
+
+def test_a_step_that_is_not_there_is_told_with_those_that_are(
+    lineage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [summary] = recd(lineage, capsys, "inspect", "--step", "9", code=2)
+    assert "holds no checkpoint of step 9 (steps: 3, 2, 1)" in summary["error"]
