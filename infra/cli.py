@@ -44,7 +44,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "trainer": Entry("infra.commands.trainer", "Long-running: mini-batches to a trained model."),
     "lag": Entry("infra.commands.lag", "How far behind each process is."),
     "inspect": Entry("infra.commands.inspect", "Show a mini-batch, a checkpoint or a ledger line."),
-    "checkpoint": Entry("infra.commands.checkpoint", "List, verify, prune or migrate checkpoints."),
+    "checkpoint": Entry("infra.commands.checkpoint", "Checkpoints: list, inspect, verify, prune, migrate."),
     "bench": Entry("infra.commands.bench", "A benchmark: ratios, measured in turns in one run."),
 }
 

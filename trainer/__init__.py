@@ -41,6 +41,7 @@ ledger_file    the ledger on disk: segments, torn tails
 lineage        step, positions and account as they move
 lease          one writer a directory, with a rising epoch
 checkpoint/    weights, optimizer, metrics and next offsets as one atomic unit
+migrate/       a checkpoint carried over to other features, tables or tasks
 learner        model, step and evaluation with their state
 account        what became of every sample; freshness
 summary        what a run says of itself

@@ -187,7 +187,7 @@ def assemble(
     )
     return Trainer(
         feed,
-        _learner(config, past.checkpoint),
+        build_learner(config, past.checkpoint),
         _lineage(config, past, topic),
         saver,
         Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
@@ -314,7 +314,8 @@ def _decode(value: bytes, fingerprint: int) -> MiniBatch:
     return batch
 
 
-def _learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
+def build_learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learner:
+    """Model and metrics, fresh or as they were saved."""
     train = config.train
     tier = Tier(train.hot_rows, Path(train.cold_directory)) if train.hot_rows else None
     model = build_model(config.schema, config.model, config.optimizer, train.seed, train.device, tier)

@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """Afterwards: the step of this number changed nothing; `reason` says why. Repeats the batches it skipped."""
     REWIND = "rewind"
     """Every earlier line with a step above `step` is void: the lineage goes on from there in another order."""
+    MIGRATED = "migrated"
+    """The tensors of this step were carried over from another lineage; `reason` says from where, and what changed."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):

@@ -15,6 +15,26 @@ from trainer.build import CHECKPOINTS
 from trainer.checkpoint.load import newest
 from trainer.lease import Lease
 
+LIKE_THE_KIT = """
+labels = [{name = "like", field = "like"}]
+features = [{name = "user", field = "user", table = "users"}, {name = "item", field = "item", table = "items"}]
+dense = [{name = "hour", field = "hour"}]
+histories = [{name = "liked", table = "items", last = 5}]
+groups = [{name = "who", features = ["user", "liked"]}]
+event = {event_id = ["id"], user = "user", item = "item", time = "at"}
+train.seed = 3
+train.window_samples = 50
+topics.minibatches = "minibatches"
+model.tables.users.rows = 32
+model.tables.items.rows = 48
+model.dim = 4
+model.dense_layers = [4]
+model.over_layers = [8]
+model.pooling.liked = "attention"
+model.attention = {heads = 1, feedforward = 8, max_length = 5}
+"""
+"""The configuration of `tests.trainer.lineage_kit`."""
+
 
 @pytest.fixture
 def lineage(tmp_path: Path) -> Path:
@@ -91,3 +111,21 @@ def test_a_step_that_is_not_there_is_told_with_those_that_are(
 ) -> None:
     [summary] = recd(lineage, capsys, "inspect", "--step", "9", code=2)
     assert "holds no checkpoint of step 9 (steps: 3, 2, 1)" in summary["error"]
+
+
+def test_a_table_grows_into_a_new_lineage_planned_first(lineage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = lineage.parent / "old.toml", lineage.parent / "recd.toml"
+    old.write_text(f'{LIKE_THE_KIT}checkpoint.directory = "{lineage}"\n')
+    new.write_text(LIKE_THE_KIT.replace("rows = 48", "rows = 96"))
+    grown = lineage.parent / "grown"
+    command = ["checkpoint", "migrate", "--from", str(old), "-c", str(new), "--set", f"checkpoint.directory={grown}"]
+    capsys.readouterr()
+    assert cli.run([*command, "--dry-run", "--json"]) == 0
+    change, planned = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert "table items: grows from 48 to 96 rows" in change["change"]
+    assert planned["goes_on"] == "at the same positions"
+    assert not grown.exists()
+    assert cli.run([*command, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["path"] == str(grown / CHECKPOINTS / "step-000000000003")
+    assert cli.run([*command, "--json"]) == 2, "it is there already"
