@@ -20,7 +20,7 @@ import torch
 from confluent_kafka import Consumer, TopicPartition
 
 from streams import wire
-from streams.errors import InvariantError, WireError
+from streams.errors import ConfigError, InvariantError, WireError
 from streams.events.schema import EventSchema
 from streams.kafka.client import KafkaConfig, consumer
 from streams.metrics import Reporter, Silent
@@ -32,6 +32,7 @@ from trainer.checkpoint import store
 from trainer.checkpoint.config import CheckpointConfig
 from trainer.checkpoint.load import Checkpoint, at_step, check_fits, newest
 from trainer.checkpoint.saver import Saver
+from trainer.checkpoint.touched import Touched
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.crash import Crash, never
 from trainer.drain import Drain
@@ -74,6 +75,13 @@ class TrainerConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     source: SourceConfig = field(default_factory=SourceConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        if self.checkpoint.copy == "touched" and self.train.hot_rows:
+            raise ConfigError(
+                'checkpoint.copy = "touched" keeps a copy of all tables in memory, where train.hot_rows says that they '
+                'do not fit; set it to "whole", or train.hot_rows to 0'
+            )
 
     @property
     def directory(self) -> Path:
@@ -185,9 +193,12 @@ def assemble(
         around.crash,
         Path(config.train.cold_directory) if config.train.hot_rows else None,
     )
+    learner = build_learner(config, past.checkpoint)
+    if config.checkpoint.copy == "touched":
+        saver.keep_copy(learner.state())
     return Trainer(
         feed,
-        build_learner(config, past.checkpoint),
+        learner,
         _lineage(config, past, topic),
         saver,
         Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
@@ -321,7 +332,9 @@ def build_learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learn
     model = build_model(config.schema, config.model, config.optimizer, train.seed, train.device, tier)
     stream = WHOLE_STREAM if config.train.correct_sampling else SAMPLED_STREAM
     evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples, stream)
-    learner = Learner(model, Step(model, config.optimizer), evaluator, SkipGuard(config.train.max_skipped_steps))
+    touched = Touched(config.model.tables if config.checkpoint.copy == "touched" else {})
+    guard = SkipGuard(config.train.max_skipped_steps)
+    learner = Learner(model, Step(model, config.optimizer), evaluator, guard, touched)
     if checkpoint is not None:
         learner.load_state(checkpoint.tensors())
     return learner

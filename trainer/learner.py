@@ -15,6 +15,7 @@ from torch import Tensor
 from streams.errors import InvariantError
 from streams.metrics import Name
 from streams.stage import Stage
+from trainer.checkpoint.touched import I64, Touched
 from trainer.evaluate import Evaluator
 from trainer.guards import SkipGuard
 from trainer.model import RecModel
@@ -28,11 +29,14 @@ _EVALUATOR: Final = "evaluator."
 class Learner:
     """The model and everything that moves with it."""
 
-    def __init__(self, model: RecModel, step: Step, evaluator: Evaluator, guard: SkipGuard) -> None:
+    def __init__(
+        self, model: RecModel, step: Step, evaluator: Evaluator, guard: SkipGuard, touched: Touched | None = None
+    ) -> None:
         self._model = model
         self._step = step
         self._evaluator = evaluator
         self._guard = guard
+        self._touched = touched or Touched({})
 
     @property
     def is_late(self) -> bool:
@@ -45,6 +49,7 @@ class Learner:
 
     def step(self, batch: StepBatch, seed: int) -> StepResult:
         """Predict, then learn."""
+        self._touched.note(batch.uses.rows_X)
         torch.manual_seed(seed)
         return self._step.run(batch)
 
@@ -72,6 +77,14 @@ class Learner:
         """Flat names to tensors; the storage itself."""
         return {f"{_MODEL}{name}": tensor for name, tensor in self._model.state().items()} | {
             f"{_EVALUATOR}{name}": tensor for name, tensor in self._evaluator.state().items()
+        }
+
+    def touched(self) -> dict[str, I64]:
+        """Tensor of `state` to its rows that steps have used since the last call; tensors left out may have changed."""
+        return {
+            f"{_MODEL}{kind}.{table}": rows_X
+            for table, rows_X in self._touched.take().items()
+            for kind in ("table", "table_momentum")
         }
 
     def load_state(self, stored: Mapping[str, Tensor]) -> None:

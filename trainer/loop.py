@@ -150,7 +150,7 @@ class Trainer:
     def _save(self) -> None:
         self._settle()
         progress = self._lineage.progress(self._around.clock.now_ms())  # 4
-        done = self._saver.begin(progress, self._learner.state())  # 5, 6, 7
+        done = self._saver.begin(progress, self._learner.state(), self._learner.touched())  # 5, 6, 7
         if done is not None:
             self._committed(done)
 

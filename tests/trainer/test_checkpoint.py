@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ from trainer.checkpoint.manifest import NAME, Progress
 from trainer.checkpoint.plan import plan
 from trainer.checkpoint.saver import Saver
 from trainer.checkpoint.stage import stage
+from trainer.checkpoint.touched import Touched
+from trainer.config import TableConfig
 from trainer.crash import never
 from trainer.lease import StaleLeaseError
 from trainer.ledger import Position, TopicIdentity
@@ -184,3 +187,27 @@ def test_large_tensors_are_staged_in_files_where_there_is_a_folder_for_them(tmp_
     state["large"].zero_()
     assert all(torch.equal(staged[name], before[name]) and staged[name].is_contiguous() for name in state)
     assert not list(tmp_path.iterdir())
+
+
+def test_only_touched_rows_are_copied_into_the_copy_that_stays(tmp_path: Path) -> None:
+    saver = make_saver(tmp_path, ManualClock(), background=True)
+    live = {"table": torch.zeros(6, 2), "dense": torch.zeros(3)}
+    saver.keep_copy(live)
+    for step, rows in ((1, [0, 4]), (2, [1])):
+        # Row 5 changes although nobody says so: that it stays behind shows that it was not copied.
+        live["table"][[*rows, 5]] += 1
+        live["dense"] += 1
+        saver.begin(progress(step), live, {"table": np.array(rows)})
+        saver.finish()
+    found = newest(tmp_path).checkpoint
+    assert found is not None
+    assert found.tensors()["table"][:, 0].tolist() == [1, 1, 0, 0, 1, 0]
+    assert found.tensors()["dense"].tolist() == [2, 2, 2]
+
+
+def test_rows_are_touched_until_they_are_taken() -> None:
+    touched = Touched({"a": TableConfig(rows=4), "b": TableConfig(rows=3)})
+    touched.note(np.array([3, 4, 6]))
+    touched.note(np.array([0, 3]))
+    assert {name: rows.tolist() for name, rows in touched.take().items()} == {"a": [0, 3], "b": [0, 2]}
+    assert {name: rows.tolist() for name, rows in touched.take().items()} == {"a": [], "b": []}

@@ -14,7 +14,7 @@ from torch import Tensor
 from streams.errors import ConfigError, InvariantError
 from tests.trainer.lineage_kit import TOPIC, config, mini_batch, topic, trainer
 from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
-from trainer.checkpoint.load import newest
+from trainer.checkpoint.load import newest, open_checkpoint
 from trainer.crash import SITES, kill_at
 from trainer.drain import Drain
 from trainer.ledger import Kind, Line, lineage
@@ -73,6 +73,33 @@ def test_rows_that_come_from_a_file_learn_the_same_bits_through_a_restart(
     assert trainer(tiered, LOG).run().exit_reason == "end"
     assert_equal(weights(tiered), weights(unbroken))
     assert not list((tmp_path / "cold").iterdir()), "scratch is gone with the process that made it"
+
+
+def test_copies_of_touched_rows_make_every_checkpoint_the_same_bits_through_a_restart(tmp_path: Path) -> None:
+    """A checkpoint a step, one of whose mini-batches is not finite, so that its rows are touched and unchanged."""
+    log = {number: [mini_batch(number, n, poisoned=number + n == 3) for n in range(6)] for number in range(2)}
+    runs = {}
+    for name in ("whole", "touched"):
+        settings = config(tmp_path / name, every_steps=1, background=True)
+        settings = replace(settings, checkpoint=replace(settings.checkpoint, copy=name, keep=99))
+        assert trainer(settings, log, max_steps=3).run().exit_reason == "max_steps"
+        assert trainer(settings, log).run().exit_reason == "end"
+        runs[name] = {path.name: path for path in (settings.directory / CHECKPOINTS).glob("step-*")}
+    assert_equal(*(open_checkpoint(paths["step-000000000006"]).tensors() for paths in runs.values()))
+    common = runs["whole"].keys() & runs["touched"].keys()
+    assert len(common) >= 2
+    for step in common:
+        assert_equal(open_checkpoint(runs["whole"][step]).tensors(), open_checkpoint(runs["touched"][step]).tensors())
+
+
+def test_a_copy_of_all_tables_is_refused_where_they_do_not_fit_into_memory(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    with pytest.raises(ConfigError, match=r"checkpoint.copy"):
+        replace(
+            settings,
+            train=replace(settings.train, hot_rows=40, cold_directory=str(tmp_path)),
+            checkpoint=replace(settings.checkpoint, copy="touched"),
+        )
 
 
 def test_the_model_learned_and_was_scored_before(unbroken: TrainerConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from streams.errors import ConfigError
 from streams.strict import STRICT
@@ -27,6 +27,9 @@ class CheckpointConfig:
     """Largest file; a larger tensor is split by rows."""
     background: bool = True
     """Write in a thread: a step then waits for the copy only. At most one checkpoint is in flight."""
+    copy: Literal["whole", "touched"] = "whole"
+    """What a step waits for at a save. whole: a copy of everything, which is gone when it is written. touched: only the
+    rows that steps have used since the last save; the copy of all tables then stays in memory."""
     lease_wait_ms: int = 10_000
     """How long to wait for another trainer to leave the directory; then the start is refused."""
     drain_ms: int = 60_000

@@ -15,7 +15,7 @@ from torch import Tensor
 from streams.metrics import Reporter
 from trainer.checkpoint.config import CheckpointConfig
 from trainer.checkpoint.manifest import Manifest, Progress
-from trainer.checkpoint.stage import stage
+from trainer.checkpoint.stage import I64, Shadow, stage
 from trainer.checkpoint.store import prune, write
 from trainer.crash import Crash
 from trainer.ports import Clock
@@ -43,15 +43,22 @@ class Saver:
         self._reporter = reporter
         self._crash = crash
         self._scratch = scratch
+        self._shadow: Shadow | None = None
         self._begun_step = restored_step
         self._begun_ms = clock.now_ms()
         self._writer: _Writer | None = None
         self.copy_ns = 0
         """Time that steps have waited for copies."""
+        self.longest_copy_ns = 0
+        """The longest that one step has waited."""
         self.write_ns = 0
         """Time that writing took, beside the steps where it runs in the background."""
         self.count = 0
         """Checkpoints that are complete."""
+
+    def keep_copy(self, state: Mapping[str, Tensor]) -> None:
+        """Copy everything now, before the first step, so that no step ever waits for more than the rows it names."""
+        self._shadow = Shadow(state)
 
     def is_due(self, step: int) -> bool:
         """Whether to save now; never while one is being written, and never twice at one step."""
@@ -60,12 +67,19 @@ class Saver:
         waited_ms = self._clock.now_ms() - self._begun_ms
         return step - self._begun_step >= self._config.every_steps or waited_ms >= self._config.every_ms
 
-    def begin(self, progress: Progress, state: Mapping[str, Tensor]) -> Progress | None:
-        """Copy the state and write it. Returns the progress once it is complete: at once, or from a later `poll`."""
+    def begin(
+        self, progress: Progress, state: Mapping[str, Tensor], touched: Mapping[str, I64] | None = None
+    ) -> Progress | None:
+        """Copy the state and write it. Returns the progress once it is complete: at once, or from a later `poll`.
+
+        `touched`: tensor to the rows that have changed since the last call; with a kept copy only these are copied.
+        """
         assert self._writer is None, "one checkpoint at a time"
         begun_ns = self._clock.monotonic_ns()
-        staged = stage(state, self._scratch)
-        self.copy_ns += self._clock.monotonic_ns() - begun_ns
+        staged = self._shadow.stage(state, touched or {}) if self._shadow is not None else stage(state, self._scratch)
+        spent_ns = self._clock.monotonic_ns() - begun_ns
+        self.copy_ns += spent_ns
+        self.longest_copy_ns = max(self.longest_copy_ns, spent_ns)
         self._begun_step, self._begun_ms = progress.step, progress.created_ms
         self._writer = _Writer(progress, lambda: self._write(progress, staged))
         return None if self._config.background else self.finish()

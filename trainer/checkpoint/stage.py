@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+I64 = npt.NDArray[np.int64]
 _LARGE: Final = 1 << 20
 """Bytes from which on a copy is worth a file."""
 
@@ -25,6 +28,25 @@ def stage(state: Mapping[str, Tensor], scratch: Path | None = None) -> dict[str,
     for name, tensor in state.items():
         staged[name].copy_(tensor)
     return staged
+
+
+class Shadow:
+    """The copy that stays from one checkpoint to the next. Nobody may read the last one while the next is made."""
+
+    def __init__(self, state: Mapping[str, Tensor]) -> None:
+        self._copies = stage(state)
+
+    @torch.no_grad()
+    def stage(self, state: Mapping[str, Tensor], touched: Mapping[str, I64]) -> dict[str, Tensor]:
+        """The copy brought up to date: of the tensors in `touched` these rows only, all of the others."""
+        for name, tensor in state.items():
+            copy = self._copies[name]
+            if name in touched:
+                rows_X = torch.from_numpy(touched[name])
+                copy.index_copy_(0, rows_X, tensor.index_select(0, rows_X.to(tensor.device)).to(copy.device))
+            else:
+                copy.copy_(tensor)
+        return dict(self._copies)
 
 
 def _empty_like(tensor: Tensor, scratch: Path | None) -> Tensor:
