@@ -39,6 +39,7 @@ from trainer.evaluate import SAMPLED_STREAM, WHOLE_STREAM, Evaluator
 from trainer.feed import Feed, KafkaFeed
 from trainer.guards import SkipGuard
 from trainer.intake import Intake
+from trainer.kept import Kept
 from trainer.learner import Learner
 from trainer.lease import Lease
 from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after, lineage, skipped
@@ -59,6 +60,7 @@ from trainer.watcher import Nobody, Watcher
 _LOG = structlog.get_logger(__name__)
 CHECKPOINTS: Final = "checkpoints"
 LEDGER: Final = "ledger"
+SKIPPED: Final = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,12 +187,13 @@ def assemble(
         around.crash,
         Path(config.train.cold_directory) if config.train.hot_rows else None,
     )
+    kept = Kept(config.directory / SKIPPED, config.schema, config.train.keep_skipped)
     return Trainer(
         feed,
         _learner(config, past.checkpoint),
         _lineage(config, past, topic),
         saver,
-        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
+        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash, kept),
         RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
     )
 
