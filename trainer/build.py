@@ -40,6 +40,7 @@ from trainer.evaluate import SAMPLED_STREAM, WHOLE_STREAM, Evaluator
 from trainer.feed import Feed, KafkaFeed
 from trainer.guards import SkipGuard
 from trainer.intake import Intake
+from trainer.kept import Kept
 from trainer.learner import Learner
 from trainer.lease import Lease
 from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after, lineage, skipped
@@ -60,6 +61,7 @@ from trainer.watcher import Nobody, Watcher
 _LOG = structlog.get_logger(__name__)
 CHECKPOINTS: Final = "checkpoints"
 LEDGER: Final = "ledger"
+SKIPPED: Final = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,12 +198,13 @@ def assemble(
     learner = build_learner(config, past.checkpoint)
     if config.checkpoint.copy == "touched":
         saver.keep_copy(learner.state())
+    kept = Kept(config.directory / SKIPPED, config.schema, config.train.keep_skipped)
     return Trainer(
         feed,
         learner,
         _lineage(config, past, topic),
         saver,
-        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
+        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash, kept),
         RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
     )
 

@@ -261,12 +261,14 @@ class TrainConfig:
     (`join.negative_rate`), and metrics speak of that stream. false: both are of the samples as they come."""
     max_skipped_steps: int = 10
     """More steps in a row that could not be learned than this stop the trainer."""
+    keep_skipped: int = 10
+    """Steps that were not finite whose mini-batches are kept in `skipped` beside the checkpoints: the newest ones."""
 
     def __post_init__(self) -> None:
         for name in ("step_samples", "threads", "window_samples"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} must be at least 1")
-        for name in ("seed", "max_skipped_steps", "hot_rows"):
+        for name in ("seed", "max_skipped_steps", "keep_skipped", "hot_rows"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name} must not be negative")
         if bool(self.hot_rows) != bool(self.cold_directory):

@@ -11,12 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from streams import wire
 from streams.errors import ConfigError, InvariantError
 from tests.trainer.lineage_kit import TOPIC, config, mini_batch, topic, trainer
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
+from trainer.build import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 from trainer.checkpoint.load import newest, open_checkpoint
 from trainer.crash import SITES, kill_at
 from trainer.drain import Drain
+from trainer.kept import kept_steps
 from trainer.ledger import Kind, Line, lineage
 from trainer.ledger_file import LedgerFile, read
 
@@ -191,6 +193,12 @@ def test_a_batch_that_is_not_finite_changes_nothing_and_has_a_line_of_its_own(tm
         (Kind.TRAINED, 2, ""),
         (Kind.SKIPPED, 2, "not_finite"),
     ]
+    (kept,) = kept_steps(tmp_path / SKIPPED)
+    assert (kept["step"], kept["cause"]) == (2, {"samples_by_column": {"dense hour": 12}})
+    (mini,) = kept["mini_batches"]
+    assert (mini["partition"], mini["offset"], mini["sequence"]) == (0, 2, 1)
+    stored = wire.decode((Path(kept["path"]) / mini["file"]).read_bytes())
+    assert stored.content_hash == log[0][1].content_hash
     assert trainer(settings, log).run().lineage_samples == 24
 
 
@@ -200,6 +208,16 @@ def test_too_many_steps_in_a_row_that_are_not_finite_stop_the_trainer(tmp_path: 
     log = {0: [mini_batch(0, sequence, 12, poisoned=True) for sequence in range(4)]}
     with pytest.raises(InvariantError, match="3 steps in a row were not finite"):
         trainer(settings, log).run()
+    assert [kept["step"] for kept in kept_steps(tmp_path / SKIPPED)] == [1, 2, 3]
+
+
+def test_only_the_newest_steps_that_were_not_finite_are_kept(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    settings = replace(settings, train=replace(settings.train, keep_skipped=2))
+    log = {0: [mini_batch(0, sequence, 12, poisoned=sequence % 2 == 1) for sequence in range(10)]}
+    trainer(settings, log).run()
+    assert [kept["step"] for kept in kept_steps(tmp_path / SKIPPED)] == [8, 10]
+    assert len(list((tmp_path / SKIPPED).iterdir())) == 2
 
 
 def test_a_request_to_drain_finishes_the_step_and_saves(tmp_path: Path) -> None:
