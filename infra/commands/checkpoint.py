@@ -14,14 +14,14 @@ import msgspec
 import typer
 
 from infra.clock import Clock
+from infra.commands.checkpoint_view import listed, whole
 from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.commands.trainer import trainer_config
 from infra.config import Config, load
-from streams.errors import ConfigError, InvariantError
+from streams.errors import ConfigError
 from streams.kafka.client import consumer
 from trainer import topic as topics
 from trainer.build import CHECKPOINTS, TrainerConfig
-from trainer.checkpoint.load import open_checkpoint, read_manifest
 from trainer.checkpoint.prune import pruning
 from trainer.checkpoint.store import found, remove, step_of
 from trainer.lease import Lease
@@ -88,11 +88,11 @@ def checkpoint(
         return
     paths = _chosen(directory, step)
     if action == "list":
-        shown = [_listed(path) for path in paths]
+        shown = [listed(path) for path in paths]
     elif action == "verify":
-        shown = [_listed(path, verify=True) for path in paths]
+        shown = [listed(path, verify=True) for path in paths]
     else:
-        shown = [_whole(paths[0])]
+        shown = [whole(paths[0])]
     for each in shown:
         _say(each, as_json=as_json, in_full=action == "inspect")
     damaged = [each for each in shown if "damage" in each]
@@ -115,33 +115,6 @@ def _chosen(directory: Path, step: int | None) -> list[Path]:
             "check checkpoint.directory, or let a trainer save one"
         )
     return paths
-
-
-def _listed(path: Path, *, verify: bool = False) -> dict[str, Any]:
-    """One line of the list; `damage` says what is wrong."""
-    line: dict[str, Any] = {"path": str(path), "step": step_of(path)}
-    try:
-        manifest = open_checkpoint(path).manifest if verify else read_manifest(path)
-    except InvariantError as error:
-        return line | {"damage": str(error)}
-    progress = manifest.progress
-    line |= {
-        "epoch": progress.epoch,
-        "samples": progress.account.samples,
-        "created_ms": progress.created_ms,
-        "num_bytes": manifest.num_bytes,
-    }
-    return line | {"verified": True} if verify else line
-
-
-def _whole(path: Path) -> dict[str, Any]:
-    manifest = open_checkpoint(path).manifest
-    return _listed(path) | {
-        "progress": msgspec.to_builtins(manifest.progress, str_keys=True),
-        "files": msgspec.to_builtins(manifest.files),
-        "tensors": {name: [tensor.dtype, *tensor.shape] for name, tensor in manifest.tensors.items()},
-        "verified": True,
-    }
 
 
 def _prune(lineage: Path, keep: int, *, dry_run: bool, as_json: bool) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import typer
 from confluent_kafka import TopicPartition
 
+from infra.commands.checkpoint_view import listed, whole
 from infra.commands.dead_letters import show_letters
 from infra.commands.options import ConfigOption, JsonOption, SetOption
 from infra.config import Config, load
@@ -26,8 +27,6 @@ from streams.kafka.letters import read_letters
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from trainer.build import CHECKPOINTS, LEDGER, SKIPPED
-from trainer.checkpoint.load import open_checkpoint, read_manifest
-from trainer.checkpoint.manifest import Manifest
 from trainer.checkpoint.store import found, step_of
 from trainer.kept import kept_steps
 from trainer.ledger_file import read
@@ -88,7 +87,7 @@ def inspect(
         if not shown and not as_json:
             sys.stderr.write(f"{directory / SKIPPED} holds nothing: no step was skipped because it was not finite\n")
     elif what == "checkpoints":
-        shown = [_short(read_manifest(path), path) for path in found(directory / CHECKPOINTS)]
+        shown = [listed(path) for path in found(directory / CHECKPOINTS)]
         if not shown and not as_json:
             sys.stderr.write(f"{directory / CHECKPOINTS} holds no checkpoint yet\n")
     else:
@@ -148,28 +147,7 @@ def _checkpoint(directory: Path, step: int | None) -> dict[str, Any]:
     paths = [path for path in found(directory / CHECKPOINTS) if step is None or step_of(path) == step]
     if not paths:
         raise ConfigError(f"{directory / CHECKPOINTS} holds no checkpoint{'' if step is None else f' of step {step}'}")
-    # Opening it verifies every file against the manifest.
-    checkpoint = open_checkpoint(paths[0])
-    manifest = checkpoint.manifest
-    shapes = {name: [tensor.dtype, *tensor.shape] for name, tensor in manifest.tensors.items()}
-    return _short(manifest, checkpoint.path) | {
-        "progress": msgspec.to_builtins(manifest.progress, str_keys=True),
-        "files": msgspec.to_builtins(manifest.files),
-        "tensors": shapes,
-        "verified": True,
-    }
-
-
-def _short(manifest: Manifest, path: Path) -> dict[str, Any]:
-    progress = manifest.progress
-    return {
-        "path": str(path),
-        "step": progress.step,
-        "epoch": progress.epoch,
-        "samples": progress.account.samples,
-        "created_ms": progress.created_ms,
-        "num_bytes": manifest.num_bytes,
-    }
+    return whole(paths[0])
 
 
 def _lines(directory: Path, step: int | None, last: int) -> Iterator[dict[str, Any]]:
