@@ -250,9 +250,11 @@ class TrainConfig:
     (`join.negative_rate`), and metrics speak of that stream. false: both are of the samples as they come."""
     max_skipped_steps: int = 10
     """More steps in a row that could not be learned than this stop the trainer."""
+    rank_timeout_ms: int = 600_000
+    """With several ranks: one that is silent for longer than this is lost, and all stop."""
 
     def __post_init__(self) -> None:
-        for name in ("step_samples", "threads", "window_samples"):
+        for name in ("step_samples", "threads", "window_samples", "rank_timeout_ms"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} must be at least 1")
         for name in ("seed", "max_skipped_steps", "hot_rows"):

@@ -46,7 +46,9 @@ class Channel:
         """A collective call: all ranks make their channels in the same order."""
         self._place = place
         with nobody_lost():
-            self.group = dist.new_group(backend="gloo", timeout=timedelta(milliseconds=timeout_ms))
+            group = dist.new_group(backend="gloo", timeout=timedelta(milliseconds=timeout_ms))
+        assert isinstance(group, dist.ProcessGroup), "every rank is in it"
+        self.group = group
 
     def gather(self, message: bytes) -> list[bytes]:
         """On rank 0 everyone's message by rank; elsewhere nothing."""

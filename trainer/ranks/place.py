@@ -39,7 +39,8 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
         numbers = [int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")]
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"WORLD_SIZE is set, but another of the launcher's variables is not ({error}); start ranks with torchrun, or unset it"
+            f"WORLD_SIZE is set, but another of the launcher's variables is not ({error}); start ranks with "
+            "torchrun, or unset it"
         ) from error
     rank, size, local_rank, local_size = numbers
     return Place(rank=rank, size=size, local_rank=local_rank, local_size=local_size)

@@ -38,7 +38,7 @@ _AT_ONCE: Final = 1 << 16
 """Rows that go between ranks in one message."""
 
 
-class _RowWise(EmbeddingBagCollectionSharder):
+class _RowWise(EmbeddingBagCollectionSharder):  # type: ignore[misc]  # torchrec ships no types
     """TorchRec's sharder hides row-wise sharding on a CPU, where it works when all ranks have as many bags."""
 
     def sharding_types(self, _compute_device_type: str) -> list[str]:
