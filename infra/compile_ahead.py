@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import torch
 from msgspec.json import encode as json_encode
 
 from sessionizer.config import BatchConfig, JoinConfig, ProfilesConfig, SessionConfig
@@ -38,6 +39,8 @@ from streams.minibatch import MiniBatch
 from trainer.attention_plan import plan_attention
 from trainer.row_update import update_rows
 from trainer.row_uses import row_uses
+from trainer.window_rows import WindowRows, window_sums_of
+from trainer.window_sums import window_sums
 
 EVENTS: Final = 600
 _START_MS: Final = 1_700_000_000_000
@@ -126,7 +129,10 @@ def _update_tables() -> None:
     uses = row_uses(np.zeros(1, np.int64), np.arange(2))
     weight, momentum, grad = np.zeros((1, 4), np.float32), np.zeros(1, np.float32), np.zeros((1, 4), np.float32)
     rate = np.float32(1)
-    update_rows(weight, momentum, grad, (uses.rows_X, uses.starts_X1, uses.bag_V), 0, 1, rate, rate)
+    window = WindowRows(np.zeros(1, np.int64), np.arange(2), np.zeros(1, np.int64), np.ones(1, np.int64))
+    values = torch.zeros(1, 4, requires_grad=True)
+    window_sums(values, window_sums_of(window)).sum().backward()  # type: ignore[no-untyped-call]  # torch's own
+    update_rows(weight, momentum, grad, (uses.rows_X, uses.starts_X1, uses.bag_V), rate, rate, 0, 1)
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ Never trains; `loop` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from trainer.account import Account
 from trainer.buffer import Buffer
 from trainer.checkpoint import store
 from trainer.checkpoint.config import CheckpointConfig
-from trainer.checkpoint.load import Checkpoint, Found, check_fits, newest
+from trainer.checkpoint.load import Checkpoint, at_step, check_fits, newest
 from trainer.checkpoint.saver import Saver
 from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.crash import Crash, never
@@ -39,6 +39,7 @@ from trainer.evaluate import SAMPLED_STREAM, WHOLE_STREAM, Evaluator
 from trainer.feed import Feed, KafkaFeed
 from trainer.guards import SkipGuard
 from trainer.intake import Intake
+from trainer.kept import Kept
 from trainer.learner import Learner
 from trainer.lease import Lease
 from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after, lineage, skipped
@@ -59,6 +60,7 @@ from trainer.watcher import Nobody, Watcher
 _LOG = structlog.get_logger(__name__)
 CHECKPOINTS: Final = "checkpoints"
 LEDGER: Final = "ledger"
+SKIPPED: Final = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +94,8 @@ class TrainerConfig:
         optimizer = asdict(self.optimizer)
         if not self.optimizer.clip_norm:
             del optimizer["clip_norm"]
+        if not self.optimizer.decay_steps:
+            del optimizer["decay_steps"], optimizer["floor"]
         parts = {"model": model, "optimizer": optimizer, "train": {"seed": self.train.seed}}
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
         return plain
@@ -105,6 +109,8 @@ class Switches:
     end_epoch: int = 0
     """With `exit_at_end`: the end records of this epoch or a later one count."""
     max_steps: int | None = None
+    from_step: int | None = None
+    """Go back to the checkpoint of this step, and on from there in live order; what came after it is set aside."""
     without_ledger: bool = False
     """The audit's control, which must fail it: begin at the group's committed offsets instead of the checkpoint's."""
 
@@ -149,7 +155,7 @@ class Past:
 def build_trainer(config: TrainerConfig, around: Around, drain: Drain, switches: Switches | None = None) -> Trainer:
     """A trainer that stands where the lineage in its directory stopped. Raises in words where it must not start."""
     switches = switches or Switches()
-    past = open_past(config, around.clock, without_ledger=switches.without_ledger)
+    past = open_past(config, around.clock, switches)
     try:
         reader, topic, commits = _reader(config, past, around, switches)
         feed = _feed(config, past, reader, topic, commits, around, switches)
@@ -195,48 +201,55 @@ def with_learner(
         around.crash,
         Path(config.train.cold_directory) if config.train.hot_rows else None,
     )
+    kept = Kept(config.directory / SKIPPED, config.schema, config.train.keep_skipped)
     return Trainer(
         feed,
         learner,
         _lineage(config, past, topic),
         saver,
-        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash),
+        Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash, kept),
         RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
     )
 
 
-def open_past(config: TrainerConfig, clock: Clock, *, without_ledger: bool = False) -> Past:
+def open_past(config: TrainerConfig, clock: Clock, switches: Switches | None = None) -> Past:
     """Take the lease, and read what an earlier trainer left; refused in words where it does not fit."""
     lease = Lease.take(config.directory, clock.now_ms(), config.checkpoint.lease_wait_ms, clock.sleep)
     try:
-        return _past(config, lease, without_ledger=without_ledger)
+        return _past(config, lease, switches or Switches())
     except BaseException:
         lease.release()
         raise
 
 
-def _past(config: TrainerConfig, lease: Lease, *, without_ledger: bool) -> Past:
-    found = newest(config.directory / CHECKPOINTS)
+def _past(config: TrainerConfig, lease: Lease, switches: Switches) -> Past:
+    checkpoints, back = config.directory / CHECKPOINTS, switches.from_step
+    found = newest(checkpoints) if back is None else at_step(checkpoints, back)
     checkpoint = found.checkpoint
     if checkpoint is not None:
         check_fits(checkpoint.manifest, f"{config.schema.fingerprint():016x}", config.weights_config())
     step = checkpoint.manifest.progress.step if checkpoint else 0
     ledger, lines, torn = LedgerFile.open(config.directory / LEDGER, step)
-    _set_aside(found)
+    # Before the ledger says so: a death in between leaves a trainer that stands there, and repeats.
+    _set_aside(
+        found.damaged if back is None else [path for path in store.found(checkpoints) if store.step_of(path) > back]
+    )
     if torn:
         _LOG.warning("ledger_tail_cut", num_bytes=torn, remedy="the step it began is trained again in live order")
     recorded = after(lines, step)
     _check_reaches(lines, step, config.directory)
-    if without_ledger and recorded:
-        ledger.append(Line(step=step, epoch=lease.epoch, kind=Kind.REWIND))
+    if recorded and (back is not None or switches.without_ledger):
+        _LOG.warning("lineage_rewound", step=step, steps_void=len(recorded))
+        lines.append(Line(step=step, epoch=lease.epoch, kind=Kind.REWIND))
+        ledger.append(lines[-1])
         recorded = []
     _LOG.info("lineage_found", epoch=lease.epoch, step=step, steps_to_repeat=len(recorded))
     return Past(lease=lease, checkpoint=checkpoint, ledger=ledger, recorded=recorded, skips=skipped(lines))
 
 
-def _set_aside(found: Found) -> None:
-    """Damaged checkpoints newer than the one in use must not be met again when their step is reached."""
-    for path in found.damaged:
+def _set_aside(paths: Iterable[Path]) -> None:
+    """Checkpoints newer than the one in use must not be met again when their step is reached."""
+    for path in paths:
         store.set_aside(path)
 
 

@@ -206,22 +206,33 @@ class OptimizerConfig:
     warm_up_steps: int = 0
     """Both rates rise linearly over this many steps. Every step of the lineage counts, skipped ones too."""
 
+    decay_steps: int = 0
+    """After the warm-up both rates fall as 1 / sqrt(1 + steps / decay_steps), never below `floor`. 0: they stay."""
+    floor: float = 0.1
+    """With `decay_steps`: the least part of the rates that is left, so that a run without end never stops to learn."""
     clip_norm: float = 0.0
     """A sample whose loss has a gradient longer than this, over the vectors of all its features, teaches the tables as
     much less; the same with and without deduplication. 0: no limit."""
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.floor <= 1.0:
+            raise ConfigError(f"optimizer.floor = {self.floor} must be above 0 and at most 1")
         if not 0.0 <= self.clip_norm < float("inf"):
             raise ConfigError(f"optimizer.clip_norm = {self.clip_norm} must be 0 (no limit) or a positive number")
         for name in ("learning_rate", "dense_learning_rate", "eps", "dense_eps"):
             if not 0.0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"optimizer.{name} = {getattr(self, name)} must be a positive number")
-        if self.warm_up_steps < 0:
-            raise ConfigError("optimizer.warm_up_steps must not be negative")
+        for name in ("warm_up_steps", "decay_steps"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"optimizer.{name} must not be negative")
 
-    def warm_up(self, step: int) -> float:
-        """Factor on both learning rates at step 0, 1, 2…: above 0 from the first step on."""
-        return min(1.0, (step + 1) / self.warm_up_steps) if self.warm_up_steps else 1.0
+    def rate_factor(self, step: int) -> float:
+        """Factor on both learning rates at step 0, 1, 2…: above 0 from the first step on, and for ever."""
+        if step < self.warm_up_steps:
+            return (step + 1) / self.warm_up_steps
+        if not self.decay_steps:
+            return 1.0
+        return float(max(self.floor, (1 + (step - self.warm_up_steps) / self.decay_steps) ** -0.5))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,6 +261,8 @@ class TrainConfig:
     (`join.negative_rate`), and metrics speak of that stream. false: both are of the samples as they come."""
     max_skipped_steps: int = 10
     """More steps in a row that could not be learned than this stop the trainer."""
+    keep_skipped: int = 10
+    """Steps that were not finite whose mini-batches are kept in `skipped` beside the checkpoints: the newest ones."""
     rank_timeout_ms: int = 600_000
     """With several ranks: one that is silent for longer than this is lost, and all stop."""
 
@@ -257,7 +270,7 @@ class TrainConfig:
         for name in ("step_samples", "threads", "window_samples", "rank_timeout_ms"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} must be at least 1")
-        for name in ("seed", "max_skipped_steps", "hot_rows"):
+        for name in ("seed", "max_skipped_steps", "keep_skipped", "hot_rows"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name} must not be negative")
         if bool(self.hot_rows) != bool(self.cold_directory):

@@ -9,8 +9,6 @@ Shape suffixes: R rows of the arena, N bags, V ids, X distinct rows, D embedding
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +17,7 @@ from torch import Tensor
 
 from trainer.arena import Arena
 from trainer.config import OptimizerConfig, TableConfig
+from trainer.host_threads import in_parts
 from trainer.row_update import update_rows
 from trainer.row_uses import RowUses
 
@@ -29,23 +28,14 @@ class Updater:
     """Runs the update on as many threads as torch uses."""
 
     def __init__(self, eps: float) -> None:
-        self._eps = eps
-        self._pool = ThreadPoolExecutor(thread_name_prefix="recd-tables")
+        self._eps = np.float32(eps)
 
     def run(self, weight: Tensor, momentum: Tensor, grad_ND: Tensor, uses: RowUses, places_X: I64, rate: float) -> None:
         """Update row `places_X[x]` of `weight` and `momentum` with the gradients of `uses.rows_X[x]`."""
-        threads = torch.get_num_threads()
+        where = places_X, uses.starts_X1, uses.bag_V
+        arrays = weight.numpy(), momentum.numpy(), grad_ND.contiguous().numpy(), where, np.float32(rate), self._eps
         # Parts of about as many ids each: rows differ in how often they are used.
-        cuts = np.searchsorted(uses.starts_X1, np.linspace(0, len(uses.bag_V), threads + 1))
-        cuts[-1] = uses.num_rows
-        arrays = weight.numpy(), momentum.numpy(), grad_ND.contiguous().numpy()
-        where, rates = (places_X, uses.starts_X1, uses.bag_V), (np.float32(rate), np.float32(self._eps))
-        parts = [(first, last) for first, last in pairwise(cuts.tolist()) if first < last]
-        others = [self._pool.submit(update_rows, *arrays, where, *part, *rates) for part in parts[1:]]
-        if parts:
-            update_rows(*arrays, where, *parts[0], *rates)
-        for other in others:
-            other.result()
+        in_parts(update_rows, arrays, uses.starts_X1)
 
 
 class HostTables(Arena):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.events.schema import EventSchema
-from streams.ikjt import Direct, Group, Hash, Ikjt, Missing, Modulo, PartialIkjt, Transform, Truncate, transform_group
+from streams.ikjt import Direct, Group, Hash, Missing, Modulo, PartialIkjt, Transform, Truncate, transform_group
 from trainer.config import ModelConfig, TableConfig
 
 
@@ -63,17 +63,17 @@ def chain_of(feature: str, schema: EventSchema, model: ModelConfig) -> Chain:
 class TableRows:
     """A group whose ids have become rows of their tables."""
 
-    group: Ikjt
+    group: Group
     missing: Mapping[str, int]
     """Feature to samples whose row was empty and became the declared one; only features that declare one."""
 
 
 def to_table_rows(group: Group, chains: Mapping[str, Chain]) -> TableRows:
-    """Run the chain of every feature, once per distinct row; windows share the work as long as they share rows."""
+    """Run the chain of every feature, once per distinct row; windows stay windows where the chains let them."""
     cleaned = transform_group(group, {key: chain.cleaning for key, chain in chains.items()})
     missing = {key: _num_empty(cleaned, key) for key, chain in chains.items() if chain.declared}
     mapped = transform_group(cleaned, {key: (*chain.declared, chain.mapping) for key, chain in chains.items()})
-    return TableRows(mapped.to_exact(), missing)
+    return TableRows(mapped, missing)
 
 
 def _num_empty(group: Group, key: str) -> int:

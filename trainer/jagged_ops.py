@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from trainer.window_sums import WindowSums, window_sums
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
@@ -42,6 +44,9 @@ class JaggedOps(Protocol):
     def expand(self, rows_UX: Tensor, expansion: Expansion) -> Tensor:
         """[U, X] rows to [B, X] samples; the gradient of a row is the sum over its samples."""
 
+    def window_sums(self, values_VD: Tensor, windows: WindowSums) -> Tensor:
+        """[V, D] buffers to [U, D]: the sum of each window."""
+
 
 class FbgemmOps:
     """fbgemm's kernel for padding; one gather forward and one segment sum backward for expansion."""
@@ -58,6 +63,11 @@ class FbgemmOps:
         expanded: Tensor = _ExpandRows.apply(rows_UX, *expansion.tensors)
         return expanded
 
+    def window_sums(self, values_VD: Tensor, windows: WindowSums) -> Tensor:
+        if values_VD.device.type == "cpu" and values_VD.dtype == torch.float32:
+            return window_sums(values_VD, windows)
+        return PlainOps().window_sums(values_VD, windows)
+
 
 class PlainOps:
     """The same in operations whose meaning and gradient torch itself defines."""
@@ -72,6 +82,13 @@ class PlainOps:
 
     def expand(self, rows_UX: Tensor, expansion: Expansion) -> Tensor:
         return rows_UX.index_select(0, expansion.inverse_B)
+
+    def window_sums(self, values_VD: Tensor, windows: WindowSums) -> Tensor:
+        length_U = windows.stop_U - windows.start_U
+        row_W = torch.arange(len(length_U), device=values_VD.device).repeat_interleave(length_U)
+        place_W = torch.arange(len(row_W), device=values_VD.device) + (windows.stop_U - length_U.cumsum(0))[row_W]
+        sums_UD = values_VD.new_zeros(len(length_U), values_VD.shape[1])
+        return sums_UD.index_add(0, row_W, values_VD.index_select(0, place_W))
 
 
 class _Context(Protocol):

@@ -56,7 +56,7 @@ class Learner:
         try:
             self._guard.note(verdict)
         except InvariantError as error:
-            error.add_note(f"at step {step}; `recd inspect ledger --step {step}` names its mini-batches")
+            error.add_note(f"at step {step}; `recd inspect skipped` shows what was wrong with them")
             raise
         return verdict
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from streams.metrics import Reporter
 from trainer.account import Freshness
 from trainer.checkpoint.manifest import Progress
@@ -24,15 +26,17 @@ from trainer.checkpoint.saver import Saver
 from trainer.crash import Crash
 from trainer.drain import Drain, Reason
 from trainer.feed import Feed
+from trainer.kept import Kept
 from trainer.learner import Learner
 from trainer.ledger import Line
 from trainer.lineage import Lineage
 from trainer.ports import Clock
 from trainer.prefetch import Nothing, Prepared
-from trainer.step import StepResult
+from trainer.step import StepResult, Verdict
 from trainer.summary import Run, Summary, summarize
 from trainer.watcher import Watcher
 
+_LOG = structlog.get_logger(__name__)
 _IDLE_MS: Final = 100
 
 
@@ -55,6 +59,7 @@ class Surroundings:
     watcher: Watcher
     drain: Drain
     crash: Crash
+    kept: Kept
 
 
 class Trainer:
@@ -137,9 +142,17 @@ class Trainer:
         if self._pending is None:
             return
         (line, prepared, result), self._pending = self._pending, None
+        if result.verdict() is Verdict.NOT_FINITE:
+            self._keep(line, prepared, result)
         verdict = self._learner.settle(line.step, prepared.tensors, result)
         self._lineage.settle(line, prepared, verdict)
         self._run.settle(prepared, verdict, self._around.clock.now_ms(), self._around.reporter)
+
+    def _keep(self, line: Line, prepared: Prepared, result: StepResult) -> None:
+        """Before anything else: it may be the one step too many that stops the trainer."""
+        offsets = [entry.offset for entry in prepared.entries]
+        path = self._around.kept.keep(line.step, prepared.batches, offsets, result)
+        _LOG.warning("step_not_finite", step=line.step, kept=str(path), remedy="recd inspect skipped")
 
     def _save_when_due(self) -> None:
         if (done := self._saver.poll()) is not None:

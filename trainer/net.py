@@ -22,6 +22,7 @@ from trainer.config import ModelConfig
 from trainer.jagged_ops import JaggedOps
 from trainer.target_attention import TargetAttention
 from trainer.tensors import FeatureRows, StepBatch
+from trainer.window_rows import Windows
 
 
 class Net(nn.Module):
@@ -112,18 +113,27 @@ class Net(nn.Module):
         candidates_BFD, attention = of_group[group], self.pooling[key]
         assert rows.asking is not None
         assert candidates_BFD is not None
-        answer_BD: Tensor = attention(bags, candidates_BFD[:, place], rows.asking, self._ops)
+        answer_BD: Tensor = attention(bags, candidates_BFD[:, place], rows.asking, self._ops, rows.windows)
         return answer_BD
 
     def _tower(self, bags: Tensor, rows: FeatureRows, key: str) -> Tensor:
         """[U, D]: one vector per unique row of a feature."""
         pooling = self.pooling[key]
+        if rows.windows is not None:
+            bags = self._of_windows(bags, rows.windows)
         if isinstance(pooling, HistoryEncoder):
             padded_ULD = self._ops.to_padded(bags, rows.offsets_U1, rows.longest)
             encoded_UD: Tensor = pooling(padded_ULD, rows.offsets_U1.diff())
             return encoded_UD
         pooled_UD: Tensor = pooling(bags, rows.offsets_U1)
         return pooled_UD
+
+    def _of_windows(self, bags: Tensor, windows: Windows) -> Tensor:
+        """What the pooling would have been given without windows."""
+        if windows.sums is not None:
+            return self._ops.window_sums(bags, windows.sums)
+        assert windows.places is not None
+        return self._ops.expand(bags, windows.places)
 
 
 class SumPooling(nn.Module):

@@ -45,6 +45,8 @@ class Prepared:
     """One step, ready to train."""
 
     entries: tuple[Entry, ...]
+    batches: Sequence[MiniBatch]
+    """The same as they came."""
     tensors: StepBatch
     appended_ms: npt.NDArray[np.int64]
     """When each sample was appended, corrections left out; -1 where it is unknown."""
@@ -165,6 +167,7 @@ class Prefetch:
         appended_ms = np.concatenate([batch.lineage.appended_ms for batch in batches])
         return Prepared(
             entries=tuple(item.entry() for item in items),
+            batches=tuple(batches),
             tensors=self._to_tensors(batches),
             appended_ms=appended_ms[stage != Stage.CORRECTION],
             num_corrections=int(np.count_nonzero(stage == Stage.CORRECTION)),

@@ -24,10 +24,10 @@ def update_rows(
     momentum: F32,
     grad: F32,
     uses: tuple[I64, I64, I32],
-    first: int,
-    last: int,
     rate: np.float32,
     eps: np.float32,
+    first: int,
+    last: int,
 ) -> None:
     """The distinct rows `first` up to `last`; a gradient of zero changes nothing.
 

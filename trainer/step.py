@@ -83,7 +83,7 @@ class Step:
         """Score the batch, then learn from it."""
         model = self._model
         batch = batch.to(model.device)
-        factor = self._config.warm_up(int(model.steps))
+        factor = self._config.rate_factor(int(model.steps))
         model.steps += 1
         if batch.num_samples == 0:
             return self._empty(batch)

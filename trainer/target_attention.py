@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from trainer.attention_plan import AttentionPlan, Bucket
 from trainer.jagged_ops import JaggedOps
+from trainer.window_rows import Windows
 
 _NOWHERE: Final = -1e9
 """Score of a place behind a row: its weight is exactly 0."""
@@ -88,12 +89,23 @@ class TargetAttention(nn.Module):
         with torch.no_grad():
             self.keys_values.weight[dim:].zero_()
 
-    def forward(self, history_VD: Tensor, candidate_BD: Tensor, asking: Asking, ops: JaggedOps) -> Tensor:
+    def forward(
+        self,
+        history_VD: Tensor,
+        candidate_BD: Tensor,
+        asking: Asking,
+        ops: JaggedOps,
+        windows: Windows | None = None,
+    ) -> Tensor:
+        """`windows`: where the history is of buffers, whose keys and values all windows of them share."""
         if not asking.buckets:
             return torch.zeros_like(candidate_BD)
         query_QD = self.query(candidate_BD).index_select(0, asking.sample_of_query_Q)
         key_VD, change_VD = self.keys_values(history_VD).chunk(2, dim=1)
         both_VE = torch.cat([key_VD, history_VD + change_VD], dim=1)
+        if windows is not None:
+            assert windows.places is not None
+            both_VE = ops.expand(both_VE, windows.places)
         answers = [
             self._bucket(both_VE[start[0] : stop[0]], query_QD[start[1] : stop[1]], bucket, start, asking, ops)
             for bucket, start, stop in zip(asking.buckets, asking.cuts[:-1], asking.cuts[1:], strict=True)

@@ -31,6 +31,7 @@ from trainer.jagged_ops import Expansion
 from trainer.labelling import Labelling, labelling_of
 from trainer.row_uses import RowUses, row_uses
 from trainer.target_attention import Asking, asking_of
+from trainer.window_rows import WindowRows, Windows, join_windows, window_sums_of
 
 I64 = npt.NDArray[np.int64]
 
@@ -45,6 +46,8 @@ class FeatureRows:
     """Row u has ids `offsets_U1[u]..offsets_U1[u + 1]` of the feature; newest first where it is a sequence."""
     longest: int
     """Ids of the longest row: the padded length of a sequence."""
+    windows: Windows | None = None
+    """Where the bags are of buffers, one for each of their ids, and the rows are windows of them."""
     asking: Asking | None = None
     """Who asks which row, where it is candidates that attend to it; its rows are then those of the plan."""
 
@@ -52,6 +55,7 @@ class FeatureRows:
         return replace(
             self,
             offsets_U1=self.offsets_U1.to(device, non_blocking=True),
+            windows=self.windows and self.windows.to(device),
             asking=self.asking and self.asking.to(device),
         )
 
@@ -175,14 +179,15 @@ class _LookupBuilder:
         for key, samples in missing.items():
             self._missing[key] = self._missing.get(key, 0) + samples
 
-    def add(self, group: str, key: str, rows: Jagged, inverse_B: I64) -> None:
+    def add(self, group: str, key: str, rows: Jagged | WindowRows, inverse_B: I64) -> None:
         """Append the bags of one feature, whose ids are rows of its table."""
         table = self._table_of[key]
         config = self._model.tables[table]
         if config.mapping == "direct":
             # No id in range is the declared row.
-            outside = rows.values == config.rows - 1
-            per_row = np.diff(np.concatenate([[0], np.cumsum(outside)])[rows.offsets])
+            before = np.concatenate([[0], np.cumsum(rows.values == config.rows - 1)])
+            start = rows.start if isinstance(rows, WindowRows) else rows.offsets[:-1]
+            per_row = before[start + rows.lengths] - before[start]
             self._out_of_range[table] = self._out_of_range.get(table, 0) + int(per_row[inverse_B].sum())
         self._rows[group] = rows.num_rows
         self._ids_expanded += int(rows.lengths[inverse_B].sum())
@@ -190,13 +195,23 @@ class _LookupBuilder:
         if self._model.pooling_of(key) == "target":
             plan = plan_attention(rows.lengths, inverse_B)
             asking, rows = asking_of(plan, len(inverse_B)), rows.take(plan.row_K)
-        if self._model.is_sequence(key):
-            rows = newest_first(rows)
-        lengths = rows.lengths
-        bags = np.ones(len(rows.values), np.int64) if self._model.one_by_one(key) else lengths
-        self.features[key] = FeatureRows(len(bags), torch.from_numpy(rows.offsets), int(lengths.max(initial=0)), asking)
+        lengths, windows = rows.lengths, None
+        if isinstance(rows, WindowRows):
+            bags = np.ones(len(rows.values), np.int64)
+            windows = self._windows(key, rows)
+        else:
+            rows = newest_first(rows) if self._model.is_sequence(key) else rows
+            bags = np.ones(len(rows.values), np.int64) if self._model.one_by_one(key) else lengths
+        offsets_U1 = torch.from_numpy(offsets_of(lengths))
+        self.features[key] = FeatureRows(len(bags), offsets_U1, int(lengths.max(initial=0)), windows, asking)
         self.ids.append(rows.values + self._first_row[table])
         self.lengths.append(bags)
+
+    def _windows(self, key: str, rows: WindowRows) -> Windows:
+        if not self._model.one_by_one(key):
+            return Windows(sums=window_sums_of(rows))
+        places = rows.places(newest_first=self._model.is_sequence(key))
+        return Windows(places=expansion_of(places, len(rows.values)))
 
     def counts(self) -> Counts:
         ids = sum(len(ids) for ids in self.ids)
@@ -234,10 +249,12 @@ def _expanded(group: Group) -> Ikjt:
     return Ikjt(group.group, group.expand(), everyone, group.expand_dense(), group.dense_names)
 
 
-def _join(parts: Sequence[Ikjt], group: FeatureGroup) -> tuple[dict[str, Jagged], I64]:
+def _join(parts: Sequence[Group], group: FeatureGroup) -> tuple[Mapping[str, Jagged | WindowRows], I64]:
     """Rows and inverse of one group over all mini-batches; rows that repeat across mini-batches stay apart."""
     first = np.cumsum([0] + [part.num_rows for part in parts])
     inverse_B = np.concatenate([part.inverse + start for part, start in zip(parts, first, strict=False)])
+    if any(isinstance(part, PartialIkjt) for part in parts):
+        return {key: join_windows(parts, key) for key in group.features}, inverse_B
     return {key: Jagged.concat([part.features[key] for part in parts]) for key in group.features}, inverse_B
 
 
@@ -245,6 +262,11 @@ def _expansion(inverse_B: I64, num_rows: int) -> Expansion | None:
     """None for the identity; otherwise the inverse and its sorted form."""
     if num_rows == len(inverse_B) and np.array_equal(inverse_B, np.arange(num_rows)):
         return None
+    return expansion_of(inverse_B, num_rows)
+
+
+def expansion_of(inverse_B: I64, num_rows: int) -> Expansion:
+    """The inverse and its sorted form."""
     clustered = bool(np.all(inverse_B[1:] >= inverse_B[:-1]))
     order_B = np.arange(len(inverse_B)) if clustered else np.argsort(inverse_B, kind="stable")
     offsets_U1 = offsets_of(np.bincount(inverse_B, minlength=num_rows))

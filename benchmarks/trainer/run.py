@@ -14,7 +14,7 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -38,6 +38,7 @@ from benchmarks.trainer.streams import (
     mini_batch,
     model_of,
     schema_of,
+    sliding,
 )
 from benchmarks.turns import Result
 from infra.clock import Clock
@@ -78,6 +79,17 @@ def arms_of(laws: Laws, sizes: I64, rows: int) -> Arms:
     plain = to_tensors([batch], schema, model, deduplicated=False)
     fresh = partial(build_model, schema, model, OPTIMIZER, SEED)
     return Arms((fresh(), ours), (_on_fbgemm(fresh(), model), plain), (fresh(), plain))
+
+
+def arms_of_windows(laws: Laws, sizes: I64, rows: int) -> Arms:
+    """Windows of shared buffers, and the same rows stored whole: `deduplicated` and `expanded`, both on our tables."""
+    schema, model = schema_of(laws), model_of(laws, rows)
+    batch = sliding(laws, sizes, SEED)
+    whole = replace(batch, groups=tuple(group.to_exact() for group in batch.groups))
+    fresh = partial(build_model, schema, model, OPTIMIZER, SEED)
+    ours, exact = (to_tensors([each], schema, model) for each in (batch, whole))
+    plain = to_tensors([batch], schema, model, deduplicated=False)
+    return Arms((fresh(), ours), (_on_fbgemm(fresh(), model), plain), (fresh(), exact))
 
 
 def whole_step(model: RecModel, batch: StepBatch) -> Run:
@@ -134,6 +146,9 @@ def measure(rounds: int = ROUNDS, num_samples: int = BATCH, rows: int = TABLE_RO
     for laws, sizes in ((RM2, (6, 7)), (RM3, (4, 4))):
         arms = arms_of(laws, np.tile(sizes, num_samples // sum(sizes)), rows)
         yield _line(f"trainer.{laws.name}.sparse_ratio", arms, sparse_part, rounds)
+    arms = arms_of_windows(POOLED, even(16, num_samples), rows)
+    yield _line("trainer.windows.session16.sparse_ratio", arms, sparse_part, rounds)
+    yield _line("trainer.windows.session16.step_ratio", arms, whole_step, rounds)
     yield _attention(rounds, num_samples)
     for factor in (4, 8, 16):
         yield _memory(factor, num_samples, rows)

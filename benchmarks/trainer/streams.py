@@ -10,7 +10,7 @@ Shapes: B samples, U sessions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -22,6 +22,7 @@ from streams.events.roles import Roles
 from streams.events.schema import DenseFeature, EventSchema, FeatureGroup, Label, SparseFeature
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged, offsets_of
+from streams.ikjt.windows import PartialIkjt
 from streams.minibatch import Lineage, MiniBatch
 from trainer.config import AttentionConfig, ModelConfig, OptimizerConfig, TableConfig
 
@@ -135,6 +136,20 @@ def mini_batch(laws: Laws, sizes: I64, seed: int, ids: I64 | None = None) -> Min
     )
 
 
+def sliding(laws: Laws, sizes: I64, seed: int) -> MiniBatch:
+    """The same, but the lists of a session lose their oldest id and gain a new one at every sample: windows."""
+    rng = np.random.default_rng(seed)
+    batch = mini_batch(laws, sizes, seed)
+    length = rng.integers(1, 2 * laws.user_mean, len(sizes), endpoint=True)
+    offsets = offsets_of(length + sizes - 1)
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    start = (np.repeat(offsets[:-1], sizes) + within).astype(np.int32)
+    buffers = {key: Jagged(_draw(rng, int(offsets[-1]), None), offsets) for key in laws.users_together}
+    lengths = np.repeat(length, sizes).astype(np.int32)
+    windows = PartialIkjt("user", buffers, start, lengths, np.arange(len(start), dtype=np.int32))
+    return replace(batch, groups=(windows, *batch.groups[1:]))
+
+
 def even(factor: int, num_samples: int = BATCH) -> I64:
     """[U], sessions of `factor` samples each."""
     return np.full(num_samples // factor, factor, np.int64)
@@ -168,8 +183,12 @@ def drifting(rng: np.random.Generator, hot: int, steps: int, every: int = DRIFT_
 
 def _rows(rng: np.random.Generator, num_rows: int, mean: float, ids: I64 | None) -> Jagged:
     lengths = rng.integers(1, int(2 * mean), num_rows, endpoint=True)
-    ranks = np.searchsorted(_cdf(), rng.random(int(lengths.sum())), side="right")
-    return Jagged((_ids() if ids is None else ids)[np.minimum(ranks, NUM_IDS - 1)], offsets_of(lengths))
+    return Jagged(_draw(rng, int(lengths.sum()), ids), offsets_of(lengths))
+
+
+def _draw(rng: np.random.Generator, num: int, ids: I64 | None) -> I64:
+    ranks = np.searchsorted(_cdf(), rng.random(num), side="right")
+    return (_ids() if ids is None else ids)[np.minimum(ranks, NUM_IDS - 1)]
 
 
 @cache

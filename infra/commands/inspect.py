@@ -25,17 +25,18 @@ from streams.kafka.end_record import epoch_of, is_end
 from streams.kafka.letters import read_letters
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
-from trainer.build import CHECKPOINTS, LEDGER
+from trainer.build import CHECKPOINTS, LEDGER, SKIPPED
 from trainer.checkpoint.load import open_checkpoint, read_manifest
 from trainer.checkpoint.manifest import Manifest
 from trainer.checkpoint.store import found, step_of
+from trainer.kept import kept_steps
 from trainer.ledger_file import read
 
-What = Literal["batch", "checkpoint", "checkpoints", "ledger", "dead-letters"]
+What = Literal["batch", "checkpoint", "checkpoints", "ledger", "skipped", "dead-letters"]
 _WAIT_S: Final = 10.0
 _LETTERS: Final = 10
 
-WhatArgument = Annotated[What, typer.Argument(help="batch, checkpoint, checkpoints, ledger or dead-letters.")]
+WhatArgument = Annotated[What, typer.Argument(help="batch, checkpoint, checkpoints, ledger, skipped or dead-letters.")]
 PartitionOption = Annotated[int, typer.Option("--partition", "-p", min=0, help="batch: partition of the topic.")]
 OffsetOption = Annotated[int | None, typer.Option("--offset", min=0, help="batch: this offset, or the next record.")]
 StepOption = Annotated[
@@ -58,6 +59,8 @@ def inspect(
 ) -> None:
     """Show a mini-batch, a checkpoint (verified), the list of checkpoints, lines of the ledger, or dead letters.
 
+    skipped: steps that were not finite, what in their mini-batches was not, and where those are kept.
+
     Examples:
 
         recd inspect batch --partition 2 --offset 1041
@@ -65,6 +68,8 @@ def inspect(
         recd inspect checkpoint --json
 
         recd inspect ledger --step 1200
+
+        recd inspect skipped
 
         recd inspect dead-letters --last 3
     """
@@ -78,6 +83,10 @@ def inspect(
         shown = [_batch(settings, partition, offset or 0)]
     elif what == "ledger":
         shown = list(_lines(directory, step, last or 1))
+    elif what == "skipped":
+        shown = kept_steps(directory / SKIPPED)
+        if not shown and not as_json:
+            sys.stderr.write(f"{directory / SKIPPED} holds nothing: no step was skipped because it was not finite\n")
     elif what == "checkpoints":
         shown = [_short(read_manifest(path), path) for path in found(directory / CHECKPOINTS)]
         if not shown and not as_json:

@@ -36,6 +36,15 @@ EndEpochOption = Annotated[
     int, typer.Option("--end-epoch", min=0, help="With --exit-at-end: the ends of this epoch or a later one count.")
 ]
 MaxStepsOption = Annotated[int | None, typer.Option("--max-steps", min=1, help="Leave after so many steps.")]
+FromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--from-checkpoint",
+        metavar="STEP",
+        min=1,
+        help="Go back to the checkpoint of this step: later ones are set aside, their steps void.",
+    ),
+]
 WithoutLedgerOption = Annotated[bool, typer.Option("--without-ledger", hidden=True, help="The audit's control.")]
 CrashAtOption = Annotated[str | None, typer.Option("--crash-at", hidden=True, help="SITE:N, for the audit.")]
 
@@ -44,6 +53,7 @@ def trainer(
     exit_at_end: ExitAtEndOption = False,
     end_epoch: EndEpochOption = 0,
     max_steps: MaxStepsOption = None,
+    from_checkpoint: FromOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -63,6 +73,8 @@ def trainer(
 
         recd trainer --set checkpoint.directory=models/b --max-steps 1000
 
+        recd trainer --from-checkpoint 12000
+
         torchrun --nproc-per-node 2 --no-python recd trainer
     """
     settings = load(config, overrides or ())
@@ -72,7 +84,11 @@ def trainer(
     drain.listen()
     crash = kill_at(crash_at) if crash_at is not None else never
     switches = Switches(
-        exit_at_end=exit_at_end, end_epoch=end_epoch, max_steps=max_steps, without_ledger=without_ledger
+        exit_at_end=exit_at_end,
+        end_epoch=end_epoch,
+        max_steps=max_steps,
+        from_step=from_checkpoint,
+        without_ledger=without_ledger,
     )
     if place is not None and not place.leads:
         raise typer.Exit(_follow(settings, place, Around(clock=clock, crash=crash), drain, switches))

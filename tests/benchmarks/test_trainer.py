@@ -8,7 +8,7 @@ from benchmarks.trainer.streams import ragged
 
 def test_every_line_is_made_and_memory_falls_with_the_factor() -> None:
     results = {line["id"]: line for line in measure(rounds=1, num_samples=208, rows=500)}
-    assert {name.split(".")[1] for name in results} == {"rm1", "pooled", "rm2", "rm3", "target_attention"}
+    assert {name.split(".")[1] for name in results} == {"rm1", "pooled", "rm2", "rm3", "windows", "target_attention"}
     assert all(line["ratio"] > 0 for line in results.values())
     for factor in (4, 8, 16):
         assert results[f"trainer.rm1.factor{factor}.user_memory_ratio"]["context"]["of_factor"] >= 0.8

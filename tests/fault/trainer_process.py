@@ -101,9 +101,12 @@ def run_command(command: list[str], out: Path, err: Path) -> None:
     sys.exit(cli.run(command))
 
 
-def make_home(path: Path, topic: MiniBatchTopic, *, every_steps: int) -> TrainerHome:
+def make_home(
+    path: Path, topic: MiniBatchTopic, *, every_steps: int, background: bool = True, hot_rows: int = 0
+) -> TrainerHome:
     """A home whose configuration is the one of `tests.trainer.lineage_kit`."""
     path.mkdir(parents=True, exist_ok=True)
+    tier = {"hot_rows": hot_rows, "cold_directory": str(path / "cold")} if hot_rows else {}
     settings = from_values(
         {
             "event": {"event_id": ["id"], "user": "user", "item": "item", "time": "at"},
@@ -123,9 +126,9 @@ def make_home(path: Path, topic: MiniBatchTopic, *, every_steps: int) -> Trainer
                 "pooling": {"liked": "attention"},
                 "attention": {"heads": 1, "feedforward": 8, "max_length": 5},
             },
-            "train": {"step_samples": 12, "threads": 1, "window_samples": 50, "seed": 3},
+            "train": {"step_samples": 12, "threads": 1, "window_samples": 50, "seed": 3, **tier},
             "source": {"group": path.name, "merge_wait_ms": 20},
-            "checkpoint": {"directory": str(path / "model"), "every_steps": every_steps},
+            "checkpoint": {"directory": str(path / "model"), "every_steps": every_steps, "background": background},
             "kafka": {"bootstrap": topic.kafka.bootstrap},
             "topics": {"interactions": topic.names.interactions, "minibatches": topic.name, "partitions": 2},
             "metrics": {"enabled": False},

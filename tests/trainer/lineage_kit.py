@@ -151,12 +151,13 @@ def trainer(
     crash: Crash = never,
     drain: Drain | None = None,
     reporter: Reporter | None = None,
+    from_step: int | None = None,
 ) -> Trainer:
     """A trainer over `log` that goes on where the directory stands and stops at the end of the log."""
     clock = Clock()
-    past = open_past(settings, clock)
+    switches = Switches(exit_at_end=True, max_steps=max_steps, from_step=from_step)
+    past = open_past(settings, clock, switches)
     buffer = Buffer(tuple(log), 10**9, 10**6, clock.now_ms)
     feed = MemoryFeed(log, past, buffer, prefetch(settings, past, buffer, clock.now_ms))
     around = Around(clock=clock, crash=crash, reporter=reporter or Silent())
-    switches = Switches(exit_at_end=True, max_steps=max_steps)
     return assemble(settings, past, feed, TOPIC, around, drain or Drain(60_000), switches)

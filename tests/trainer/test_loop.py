@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from streams import wire
 from streams.errors import ConfigError, InvariantError
 from tests.trainer.lineage_kit import TOPIC, config, mini_batch, topic, trainer
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
+from trainer.build import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 from trainer.checkpoint.load import newest
 from trainer.crash import SITES, kill_at
 from trainer.drain import Drain
+from trainer.kept import kept_steps
 from trainer.ledger import Kind, Line, lineage
-from trainer.ledger_file import read
+from trainer.ledger_file import LedgerFile, read
 
 LOG = topic(batches=6)
 STEPS = 6
@@ -163,6 +166,12 @@ def test_a_batch_that_is_not_finite_changes_nothing_and_has_a_line_of_its_own(tm
         (Kind.TRAINED, 2, ""),
         (Kind.SKIPPED, 2, "not_finite"),
     ]
+    (kept,) = kept_steps(tmp_path / SKIPPED)
+    assert (kept["step"], kept["cause"]) == (2, {"samples_by_column": {"dense hour": 12}})
+    (mini,) = kept["mini_batches"]
+    assert (mini["partition"], mini["offset"], mini["sequence"]) == (0, 2, 1)
+    stored = wire.decode((Path(kept["path"]) / mini["file"]).read_bytes())
+    assert stored.content_hash == log[0][1].content_hash
     assert trainer(settings, log).run().lineage_samples == 24
 
 
@@ -172,6 +181,16 @@ def test_too_many_steps_in_a_row_that_are_not_finite_stop_the_trainer(tmp_path: 
     log = {0: [mini_batch(0, sequence, 12, poisoned=True) for sequence in range(4)]}
     with pytest.raises(InvariantError, match="3 steps in a row were not finite"):
         trainer(settings, log).run()
+    assert [kept["step"] for kept in kept_steps(tmp_path / SKIPPED)] == [1, 2, 3]
+
+
+def test_only_the_newest_steps_that_were_not_finite_are_kept(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    settings = replace(settings, train=replace(settings.train, keep_skipped=2))
+    log = {0: [mini_batch(0, sequence, 12, poisoned=sequence % 2 == 1) for sequence in range(10)]}
+    trainer(settings, log).run()
+    assert [kept["step"] for kept in kept_steps(tmp_path / SKIPPED)] == [8, 10]
+    assert len(list((tmp_path / SKIPPED).iterdir())) == 2
 
 
 def test_a_request_to_drain_finishes_the_step_and_saves(tmp_path: Path) -> None:
@@ -227,3 +246,68 @@ def test_the_topic_of_the_kit_is_the_one_that_checkpoints_name(unbroken: Trainer
     checkpoint = newest(unbroken.directory / CHECKPOINTS).checkpoint
     assert checkpoint is not None
     assert checkpoint.manifest.progress.topic == TOPIC
+
+
+def test_a_trainer_goes_back_to_an_older_checkpoint_and_learns_the_same_again(
+    tmp_path: Path, unbroken: TrainerConfig
+) -> None:
+    """What came after it is set aside and void, but never lost."""
+    settings = config(tmp_path, every_steps=2)
+    trainer(settings, LOG).run()
+    summary = trainer(settings, LOG, from_step=2).run()
+    assert (summary.restored_step, summary.repeated_steps, summary.step, summary.lineage_samples) == (2, 0, STEPS, 72)
+    assert_equal(weights(settings), weights(unbroken))
+    assert [line.batches for line in lines(settings)] == [line.batches for line in lines(unbroken)]
+    kinds = [line.kind for line in read(tmp_path / LEDGER)]
+    assert kinds == [Kind.TRAINED] * STEPS + [Kind.REWIND] + [Kind.TRAINED] * (STEPS - 2)
+    assert sorted(path.name for path in (tmp_path / CHECKPOINTS).glob("damaged-*")) == [
+        "damaged-step-000000000004",
+        "damaged-step-000000000006",
+    ]
+
+
+def test_a_trainer_may_go_back_and_on_in_another_order(tmp_path: Path) -> None:
+    settings = config(tmp_path, every_steps=2)
+    trainer(settings, LOG).run()
+    other = replace(settings, train=replace(settings.train, step_samples=6))
+    assert trainer(other, LOG, from_step=4, max_steps=1).run().step == 5
+    assert [len(line.batches) for line in lines(other)] == [2, 2, 2, 2, 1]
+    assert trainer(other, LOG).run().lineage_samples == 72
+
+
+def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    settings = config(tmp_path, every_steps=2)
+    trainer(settings, LOG).run()
+    with pytest.raises(ConfigError, match="no checkpoint of step 3; those it holds are of steps: 6, 4, 2"):
+        trainer(settings, LOG, from_step=3)
+    assert trainer(settings, LOG).run().restored_step == STEPS, "nothing was set aside"
+
+
+@pytest.mark.parametrize("died_at", ["set aside", "ledger"])
+def test_a_death_while_going_back_leaves_a_lineage_that_goes_on(
+    tmp_path: Path, unbroken: TrainerConfig, monkeypatch: pytest.MonkeyPatch, died_at: str
+) -> None:
+    settings = config(tmp_path, every_steps=2)
+    trainer(settings, LOG).run()
+    with monkeypatch.context() as patch:
+        if died_at == "set aside":
+            patch.setattr(LedgerFile, "append", _die)
+        else:
+            patch.setattr(LedgerFile, "append", _append_and_die(LedgerFile.append))
+        with pytest.raises(KeyboardInterrupt):
+            trainer(settings, LOG, from_step=2)
+    summary = trainer(settings, LOG).run()
+    assert (summary.restored_step, summary.step, summary.lineage_samples) == (2, STEPS, 72)
+    assert_equal(weights(settings), weights(unbroken))
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _append_and_die(append: Callable[[LedgerFile, Line], None]) -> Callable[[LedgerFile, Line], None]:
+    def both(ledger: LedgerFile, line: Line) -> None:
+        append(ledger, line)
+        raise KeyboardInterrupt
+
+    return both

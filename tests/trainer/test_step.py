@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from streams.errors import ConfigError
 from streams.ikjt.ikjt import Ikjt
 from streams.ikjt.jagged import Jagged
 from streams.minibatch import MiniBatch
@@ -165,8 +166,22 @@ def test_a_joined_step_scores_its_mini_batches_as_they_would_be_alone() -> None:
 
 def test_warm_up_rises_from_the_first_step_and_ends_at_one() -> None:
     config = OptimizerConfig(warm_up_steps=4)
-    assert [config.warm_up(step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
-    assert OptimizerConfig().warm_up(0) == 1.0
+    assert [config.rate_factor(step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert {OptimizerConfig().rate_factor(step) for step in (0, 1, 10**9)} == {1.0}
+
+
+def test_rates_fall_after_the_warm_up_and_stop_falling_at_the_floor() -> None:
+    config = OptimizerConfig(warm_up_steps=4, decay_steps=100, floor=0.25)
+    assert [config.rate_factor(step) for step in (3, 4, 304, 1504)] == [1.0, 1.0, 0.5, 0.25]
+    assert config.rate_factor(10**9) == 0.25
+    factors = [config.rate_factor(step) for step in range(4, 2000)]
+    assert factors == sorted(factors, reverse=True)
+
+
+@pytest.mark.parametrize("floor", [0.0, 1.5, -1.0])
+def test_a_floor_at_which_nothing_or_too_much_is_learned_is_refused(floor: float) -> None:
+    with pytest.raises(ConfigError, match=r"optimizer.floor = .* above 0 and at most 1"):
+        OptimizerConfig(floor=floor)
 
 
 def test_a_sample_with_a_steep_loss_teaches_the_tables_no_more_than_the_limit() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from streams.errors import ConfigError, InvariantError
 from trainer.checkpoint.manifest import NAME, Manifest, StoredFile, StoredTensor, decode, differences
-from trainer.checkpoint.store import found
+from trainer.checkpoint.store import found, step_of
 
 _LOG = structlog.get_logger(__name__)
 
@@ -68,6 +68,15 @@ def newest(directory: Path) -> Found:
             _LOG.warning("checkpoint_damaged", path=str(path), error=str(error), remedy="the one before it is used")
             damaged.append(path)
     return Found(checkpoint=None, damaged=tuple(damaged))
+
+
+def at_step(directory: Path, step: int) -> Found:
+    """The checkpoint of this step. ConfigError where there is none, InvariantError where it does not verify."""
+    for path in found(directory):
+        if step_of(path) == step:
+            return Found(checkpoint=open_checkpoint(path), damaged=())
+    known = ", ".join(str(step_of(path)) for path in found(directory)) or "none"
+    raise ConfigError(f"{directory} holds no checkpoint of step {step}; those it holds are of steps: {known}")
 
 
 def open_checkpoint(path: Path) -> Checkpoint:

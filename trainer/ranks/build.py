@@ -140,7 +140,7 @@ def _rank(job: Job) -> Iterator[_Rank]:
 
 def _trainer(rank: _Rank) -> Trainer:
     """Rank 0's trainer, which stands where the lineage in its directory stopped."""
-    past = open_past(rank.job.config, rank.job.around.clock)
+    past = open_past(rank.job.config, rank.job.around.clock, rank.job.switches)
     try:
         return _leading(rank, past)
     except BaseException:
@@ -166,6 +166,7 @@ def _leading(rank: _Rank, past: Past) -> Trainer:
         job.drain,
         config.source.prefetch_steps,
         job.around.clock.now_ms,
+        rank.commands.batches,
     )
     feed = LeadingFeed(opened.reading, composer, rank.commands)
     return with_learner(config, past, feed, opened.topic, learner, job.around, job.drain, job.switches)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from streams import wire
+from streams.minibatch import MiniBatch
 from trainer.ports import Clock
 from trainer.ranks.channel import Channel
-from trainer.ranks.messages import Command, Idle, Tables
+from trainer.ranks.messages import Batches, Command, Idle, Tables
 from trainer.ranks.sharded_tables import Ask
 
 _IDLE_NS: Final = 1_000_000_000
@@ -31,10 +34,21 @@ class Commands:
         """The others give or take rows of the tables."""
         self.give(Tables(what=what))
 
+    def batches(self, number: int) -> list[MiniBatch]:
+        """Those of the other ranks in a step, as they came."""
+        self.give(Batches(number=number))
+        told = [msgspec.msgpack.decode(each, type=list[bytes]) for each in self._channel.gather(b"")[1:]]
+        return [wire.decode(value) for values in told for value in values]
+
     def stay_in_touch(self) -> None:
         """Long before the others' time-out: rank 0 is there."""
         if self._clock.monotonic_ns() - self._given_ns > _IDLE_NS:
             self.give(Idle())
+
+
+def tell_batches(channel: Channel, batches: Sequence[MiniBatch]) -> None:
+    """The other side of `Commands.batches`."""
+    channel.gather(msgspec.msgpack.encode([wire.encode(batch) for batch in batches]))
 
 
 def heard(channel: Channel) -> Command:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Final
@@ -17,6 +18,7 @@ import msgspec
 import numpy as np
 
 from streams.errors import InvariantError
+from streams.minibatch import MiniBatch
 from trainer.drain import Drain
 from trainer.order import Order
 from trainer.prefetch import Nothing, Prepared
@@ -24,8 +26,7 @@ from trainer.ranks.channel import Channel, LostRankError
 from trainer.ranks.local import Local
 from trainer.ranks.merged import Merged
 from trainer.ranks.messages import Decision, Report, Waiting
-from trainer.ranks.part import whole_of
-from trainer.tensors import StepBatch
+from trainer.ranks.part import EveryRanks, Mine, whole_of
 
 _ROUND_S: Final = 0.01
 """Between two rounds in which nothing could be decided."""
@@ -45,17 +46,21 @@ class LeadingComposer:
         drain: Drain,
         depth: int,
         now_ms: Callable[[], int],
+        fetch: Callable[[int], list[MiniBatch]],
     ) -> None:
+        """`fetch`: the other ranks' mini-batches of the step of this number, in the loop's thread."""
         self._channel = channel
         self._local = local
         self._order = order
         self._tasks = tasks
         self._drain = drain
         self._now_ms = now_ms
+        self._fetch = fetch
         self._ready: Queue[Prepared | Nothing | Exception] = Queue(depth)
         self._seen: Prepared | Nothing | Exception | None = None
         self._stopping = Event()
         self._owes_answer = False
+        self._number = 0
         self._reports: list[Report] = []
         self._thread = Thread(target=self._run, name="recd-composer", daemon=True)
 
@@ -148,13 +153,15 @@ class LeadingComposer:
         """The step, once every rank has its part of it."""
         repeats = self._order.repeats
         self._order.close_step()
+        self._number += 1
         mine = self._local.close()
         shares = [report.share for report in self._listen() if report.share is not None]
         self._tell(Decision())
         entries = tuple(each.entry for each in taken)
         return Prepared(
             entries=entries,
-            tensors=whole_of(mine, shares, entries, self._tasks),
+            batches=EveryRanks(mine, entries, partial(self._fetch, self._number)),
+            tensors=whole_of(mine.tensors, shares, entries, self._tasks),
             appended_ms=np.concatenate([np.frombuffer(share.appended_ms, np.int64) for share in shares]),
             num_corrections=sum(share.corrections for share in shares),
             watermark_ms=min(each.watermark_ms for each in taken),
@@ -206,7 +213,7 @@ class FollowingComposer:
     def __init__(self, channel: Channel, local: Local) -> None:
         self._channel = channel
         self._local = local
-        self._parts: Queue[StepBatch | None] = Queue()
+        self._parts: Queue[Mine] = Queue()
         self._thread = Thread(target=self._run, name="recd-composer", daemon=True)
 
     def start(self) -> None:
@@ -217,7 +224,7 @@ class FollowingComposer:
         """Wait for the end, which rank 0 tells."""
         self._thread.join(_STOP_S)
 
-    def part(self) -> StepBatch | None:
+    def part(self) -> Mine:
         """This rank's part of the next step that rank 0 begins; it is ready by then."""
         return self._parts.get(timeout=_STOP_S)
 

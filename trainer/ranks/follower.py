@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
 import torch
 
 from streams.errors import InvariantError
+from streams.minibatch import MiniBatch
 from trainer.drain import Reason
 from trainer.ranks.channel import Channel
-from trainer.ranks.commands import heard
+from trainer.ranks.commands import heard, tell_batches
 from trainer.ranks.composer import FollowingComposer
 from trainer.ranks.dense import receive_dense
 from trainer.ranks.local import Reading
-from trainer.ranks.messages import Command, Commit, Dense, Idle, Stop, Tables, Train
+from trainer.ranks.messages import Batches, Command, Commit, Dense, Idle, Stop, Tables, Train
 from trainer.ranks.sharded_tables import ShardedTables
 from trainer.ranks.step import SharedStep
+
+_RECENT: Final = 4
+"""Steps whose mini-batches are kept: rank 0 may ask for those of a step whose verdict it reads a step late."""
 
 
 class Follower:
@@ -36,6 +44,8 @@ class Follower:
         self._step = step
         self._dense = dense
         self._tasks = tasks
+        self._recent: deque[Sequence[MiniBatch]] = deque(maxlen=_RECENT)
+        self._composed = 0
 
     def run(self) -> Reason:
         """Follow until rank 0 says stop; its reason. Raises where rank 0 stopped for an error, or is gone."""
@@ -55,7 +65,10 @@ class Follower:
         match command:
             case Train():
                 torch.manual_seed(command.seed)
-                self._step.run(self._composer.part(), command, self._tasks)
+                mine = self._composer.part()
+                self._recent.append(mine.batches)
+                self._composed += 1
+                self._step.run(mine.tensors, command, self._tasks)
             case Tables(what="replaced"):
                 self._tables.take()
             case Tables(what="weights" | "momenta" as part):
@@ -64,6 +77,8 @@ class Follower:
                 receive_dense(self._dense)
             case Commit():
                 self._reading.commit(command.next_offsets)
+            case Batches():
+                tell_batches(self._channel, self._recent[command.number - self._composed - 1])
             case Idle():
                 pass
             case _:

@@ -18,7 +18,7 @@ from trainer.drain import Drain
 from trainer.intake import Item
 from trainer.ledger import Entry
 from trainer.ranks.messages import Queued, Report, Share, Waiting
-from trainer.ranks.part import share_of
+from trainer.ranks.part import Mine, share_of
 from trainer.ranks.place import Place
 from trainer.tensors import StepBatch
 
@@ -90,22 +90,22 @@ class Local:
                 assert item.entry() == entry, "only this thread takes from the buffer"
                 self._items.append(item)
 
-    def close(self) -> StepBatch | None:
-        """Tensors of the part, whose share is in the next report; None without a mini-batch, or after an error."""
+    def close(self) -> Mine:
+        """The part, whose share is in the next report."""
         batches, self._items = [item.batch for item in self._items], []
         if not batches:
             self._share = share_of(None, np.empty(0, np.int64), 0)
-            return None
+            return Mine(None, ())
         try:
             tensors = self._to_tensors(batches)
         except Exception as error:  # noqa: BLE001  (the same)
             self.error = error
-            return None
+            return Mine(None, ())
         stage = np.concatenate([batch.stages for batch in batches])
         appended_ms = np.concatenate([batch.lineage.appended_ms for batch in batches])
         is_correction = stage == Stage.CORRECTION
         self._share = share_of(tensors, appended_ms[~is_correction], int(np.count_nonzero(is_correction)))
-        return tensors
+        return Mine(tensors, tuple(batches))
 
     def _queues(self) -> tuple[Queued, ...]:
         now_ms = self._now_ms()

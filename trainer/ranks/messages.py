@@ -134,6 +134,13 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, tag="commit"):
     next_offsets: dict[int, int]
 
 
+class Batches(msgspec.Struct, frozen=True, kw_only=True, tag="batches"):
+    """The mini-batches of a step of this process to rank 0, as they came."""
+
+    number: int
+    """1, 2, 3…: of the steps that were composed; one of the last few."""
+
+
 class Idle(msgspec.Struct, frozen=True, tag="idle"):
     """Nothing to do; rank 0 is there."""
 
@@ -145,4 +152,4 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
     error: str = ""
 
 
-Command = Start | Train | Tables | Dense | Commit | Idle | Stop
+Command = Start | Train | Tables | Dense | Commit | Batches | Idle | Stop

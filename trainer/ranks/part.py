@@ -5,15 +5,16 @@ Shape suffixes: B samples of the step, M samples of one rank, T tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from trainer.labelling import Labelling
 from trainer.ledger import Entry
@@ -22,6 +23,41 @@ from trainer.row_uses import row_uses
 from trainer.tensors import Counts, StepBatch
 
 I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mine:
+    """A rank's part of a step."""
+
+    tensors: StepBatch | None
+    """None without a mini-batch."""
+    batches: tuple[MiniBatch, ...]
+    """As they came."""
+
+
+class EveryRanks(Sequence[MiniBatch]):
+    """The mini-batches of a step in its order, fetched from the other ranks when somebody looks at them."""
+
+    def __init__(self, mine: Mine, entries: Sequence[Entry], fetch: Callable[[], list[MiniBatch]]) -> None:
+        self._mine = mine
+        self._entries = entries
+        self._fetch = fetch
+        self._fetched: list[MiniBatch] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, place: int) -> MiniBatch: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[MiniBatch]: ...
+
+    def __getitem__(self, place: int | slice) -> MiniBatch | list[MiniBatch]:
+        if self._fetched is None:
+            found = {(each.partition, each.sequence): each for each in (*self._mine.batches, *self._fetch())}
+            self._fetched = [found[entry.partition, entry.sequence] for entry in self._entries]
+        return self._fetched[place]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

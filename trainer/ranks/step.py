@@ -52,7 +52,7 @@ class SharedStep:
     def run(self, mine: StepBatch | None, order: Train, tasks: int) -> SharedResult:
         """This rank's part; every rank calls it with the same order."""
         model = self._model
-        factor = self._config.warm_up(int(model.steps))
+        factor = self._config.rate_factor(int(model.steps))
         model.steps += 1
         weight = torch.tensor(order.weight, dtype=torch.float32, device=model.device)
         self._tables.num_bags = order.bags

@@ -11,8 +11,9 @@ from torch import Tensor
 from tests.trainer.lineage_kit import config, mini_batch, topic, trainer
 from tests.trainer.ranks import ranks_kit
 from tests.trainer.ranks.training_kit import Log, train
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
+from trainer.build import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 from trainer.checkpoint.load import newest
+from trainer.kept import kept_steps
 from trainer.ledger import Line, lineage
 from trainer.ledger_file import read
 
@@ -86,6 +87,7 @@ def test_a_step_that_is_not_finite_on_one_rank_changes_nothing_on_any(tmp_path: 
     trainer(alone, log).run()
     summary, _ = ranks_kit.run(2, train, ranks, log)
     assert (summary["lineage_skipped_steps"], summary["lineage_skipped_samples"], summary["step"]) == (1, 12, 3)
+    assert kept_steps(tmp_path / "ranks" / SKIPPED)[0]["cause"] == {"samples_by_column": {"dense hour": 6}}
     assert_close(state(ranks), state(alone))
 
 
