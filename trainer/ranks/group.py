@@ -24,9 +24,11 @@ def joined(place: Place, device: DeviceName, timeout_ms: int) -> Iterator[torch.
     if mine.type == "cuda":
         torch.cuda.set_device(mine)
     backend = "gloo" if mine.type == "cpu" else "cpu:gloo,cuda:nccl"
+    timeout = timedelta(milliseconds=timeout_ms)
     with nobody_lost():
-        dist.init_process_group(
-            backend, rank=place.rank, world_size=place.size, timeout=timedelta(milliseconds=timeout_ms)
-        )
+        store, _, _ = next(dist.rendezvous("env://", place.rank, place.size, timeout=timeout))
+        # torchrun's store outlives a restart, and with it the addresses of ranks that are gone.
+        own = dist.PrefixStore(f"attempt-{place.attempt}", store)
+        dist.init_process_group(backend, store=own, rank=place.rank, world_size=place.size, timeout=timeout)
     yield mine
     dist.destroy_process_group()

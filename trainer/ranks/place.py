@@ -20,6 +20,8 @@ class Place:
     """Of those on this machine: the number of its GPU."""
     local_size: int
     """Ranks on this machine."""
+    attempt: int = 0
+    """How often the launcher has started all ranks again."""
 
     @property
     def leads(self) -> bool:
@@ -43,4 +45,5 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
             "torchrun, or unset it"
         ) from error
     rank, size, local_rank, local_size = numbers
-    return Place(rank=rank, size=size, local_rank=local_rank, local_size=local_size)
+    attempt = int(environment.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return Place(rank=rank, size=size, local_rank=local_rank, local_size=local_size, attempt=attempt)
