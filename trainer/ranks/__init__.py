@@ -4,16 +4,20 @@ Rank 0 has the lease, the ledger, the metrics and the checkpoints, and runs the 
 commands. Every rank reads, decodes and trains the partitions that are its own; a step is one list of mini-batches,
 the same for any number of ranks.
 
-place           which rank this process is, from the launcher's environment
-channel         bytes between the ranks, for one thread of each
-messages        what the ranks say to each other (pure)
-merged          what waits on all ranks, as one view (pure)
-part            a rank's share of a step, and the whole that rank 0 scores and accounts for
-composer        the leader's thread: gathers what waits, decides, tells
-follower_composer   the followers' threads: tell what waits, and make their share of what was decided
-sharded_tables  the tables, sharded by TorchRec
-step            one step on all ranks
-feed            the leader's end of reading
-follower        what a follower does: commands of rank 0, one after the other
-build           configuration to running ranks
+place             which rank this process is, from the launcher's environment
+group             the process group, joined and left
+channel           bytes between the ranks, for one thread of each
+messages          what the ranks say to each other (pure)
+merged            what waits on all ranks, as one view (pure)
+part              a rank's share of a step, and the whole that rank 0 scores and accounts for (pure)
+local             a rank's own mini-batches: what waits, and its part of a step
+composer          the threads that agree on the next step and make its tensors
+reading           a rank's own partitions of the topic
+sharded_tables    the tables, sharded by TorchRec
+dense             what every rank has whole
+step              one step on all ranks
+commands          rank 0's loop says what is next
+feed              rank 0's end of the composers
+follower          what every other rank does: commands, one after the other
+build             configuration to running ranks
 """

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but not declared so
+from torch.distributed.rendezvous import rendezvous
 
 from trainer.config import DeviceName
 from trainer.ranks.channel import nobody_lost
@@ -26,9 +28,9 @@ def joined(place: Place, device: DeviceName, timeout_ms: int) -> Iterator[torch.
     backend = "gloo" if mine.type == "cpu" else "cpu:gloo,cuda:nccl"
     timeout = timedelta(milliseconds=timeout_ms)
     with nobody_lost():
-        store, _, _ = next(dist.rendezvous("env://", place.rank, place.size, timeout=timeout))
+        store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=timeout))
         # torchrun's store outlives a restart, and with it the addresses of ranks that are gone.
-        own = dist.PrefixStore(f"attempt-{place.attempt}", store)
+        own = PrefixStore(f"attempt-{place.attempt}", store)
         dist.init_process_group(backend, store=own, rank=place.rank, world_size=place.size, timeout=timeout)
     yield mine
     dist.destroy_process_group()
