@@ -27,6 +27,9 @@ oracle      the same architecture in plain float64 torch, sample by sample
 parity      the proof that deduplication changes nothing
 baseline    online logistic regression on the same batches
 
+Several processes, one model:
+ranks/      tables sharded by TorchRec, partitions shared out, rank 0 leads
+
 The stream behind the model:
 source_config  bounds of what waits in memory
 topic          the mini-batch topic at start: where to begin, and what is refused

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition
+from typing import Protocol
 
 from trainer.intake import Item
 
@@ -25,11 +26,27 @@ class _Queue:
     ended: bool = False
 
 
+class Waits(Protocol):
+    """A mini-batch that waits, in this process or in another rank's: what decides when its turn comes."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def watermark_ms(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """The next mini-batch of a partition."""
 
-    item: Item
+    item: Waits
     since_ms: int
     """When it came in."""
 
@@ -109,6 +126,13 @@ class Buffer:
                 self._changed.wait(wait_ms / 1000)
                 now = self._look()
             return now
+
+    def queues(self) -> dict[int, tuple[list[tuple[Item, int]], bool]]:
+        """Partition to what waits there, with the moment each came in, and whether its end came after that."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            return {partition: (list(queue.items), queue.ended) for partition, queue in self._queues.items()}
 
     def take(self, partition: int) -> Item:
         """Remove the head of a partition."""

@@ -8,7 +8,7 @@ Never trains; `loop` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after
 from trainer.ledger_file import LedgerFile
 from trainer.lineage import Identity, Lineage
 from trainer.loop import RunOptions, Surroundings, Trainer
-from trainer.model import build_model
+from trainer.model import RecModel, build_model
 from trainer.order import Order
 from trainer.ports import Clock
 from trainer.prefetch import Prefetch
@@ -55,7 +55,7 @@ from trainer.source import Commits, Source
 from trainer.source_config import SourceConfig
 from trainer.step import Step
 from trainer.tables import Tier
-from trainer.tensors import to_tensors
+from trainer.tensors import StepBatch, to_tensors
 from trainer.watcher import Nobody, Watcher
 
 _LOG = structlog.get_logger(__name__)
@@ -183,6 +183,20 @@ def assemble(
     switches: Switches,
 ) -> Trainer:
     """The trainer over any feed that begins where `past` stopped."""
+    return with_learner(config, past, feed, topic, build_learner(config, past.checkpoint), around, drain, switches)
+
+
+def with_learner(
+    config: TrainerConfig,
+    past: Past,
+    feed: Feed,
+    topic: TopicIdentity,
+    learner: Learner,
+    around: Around,
+    drain: Drain,
+    switches: Switches,
+) -> Trainer:
+    """The same around a learner that stands where `past` stopped."""
     if config.train.device == "cpu":
         torch.set_num_threads(config.train.threads)
     saver = Saver(
@@ -195,7 +209,6 @@ def assemble(
         around.crash,
         Path(config.train.cold_directory) if config.train.hot_rows else None,
     )
-    learner = build_learner(config, past.checkpoint)
     if config.checkpoint.copy == "touched":
         saver.keep_copy(learner.state())
     kept = Kept(config.directory / SKIPPED, config.schema, config.train.keep_skipped)
@@ -263,6 +276,14 @@ def _check_reaches(lines: Sequence[Line], step: int, directory: Path) -> None:
 def _reader(
     config: TrainerConfig, past: Past, around: Around, switches: Switches
 ) -> tuple[Consumer, TopicIdentity, Commits]:
+    reader, topic, commits = open_topic(config, around, switches)
+    if past.checkpoint is not None:
+        topics.check_same(past.checkpoint.manifest.progress.topic, topic)
+    return reader, topic, commits
+
+
+def open_topic(config: TrainerConfig, around: Around, switches: Switches) -> tuple[Consumer, TopicIdentity, Commits]:
+    """The mini-batch topic, and a consumer that has nothing assigned yet."""
     commits = Commits(around.reporter, silent=switches.without_ledger)
     control = {"enable.auto.commit": True, "enable.auto.offset.store": True, "auto.commit.interval.ms": 100}
     extra = control if switches.without_ledger else {}
@@ -273,8 +294,6 @@ def _reader(
         extra={"on_commit": commits.settle, "fetch.wait.max.ms": config.source.poll_ms, **extra},
     )
     topic = topics.find(reader, config.kafka, config.topic, config.source.start_wait_ms, around.clock.sleep)
-    if past.checkpoint is not None:
-        topics.check_same(past.checkpoint.manifest.progress.topic, topic)
     return reader, topic, commits
 
 
@@ -287,35 +306,47 @@ def _feed(
     around: Around,
     switches: Switches,
 ) -> KafkaFeed:
-    source, now_ms = config.source, around.clock.now_ms
-    starts: dict[int, Position | None] = {}
+    now_ms = around.clock.now_ms
     if switches.without_ledger:
-        offsets = topics.committed(reader, topic, source.start_wait_ms, around.clock.sleep)
+        offsets = topics.committed(reader, topic, config.source.start_wait_ms, around.clock.sleep)
+        begin: dict[int, tuple[int, Position | None]] = {number: (offset, None) for number, offset in offsets.items()}
     else:
-        found = topics.starts(reader, topic, past.positions)
-        offsets = {number: offset for number, (offset, _) in found.items()}
-        starts = {number: position for number, (_, position) in found.items()}
-    reader.assign([TopicPartition(topic.name, number, offset) for number, offset in offsets.items()])
-    buffer = Buffer(range(topic.partitions), source.queue_bytes, source.queue_batches, now_ms)
-    intakes = {
-        number: Intake(number, starts.get(number), ordered=not switches.without_ledger)
-        for number in range(topic.partitions)
-    }
+        begin = topics.starts(reader, topic, past.positions)
+    source, buffer = source_of(config, reader, topic, commits, begin, now_ms, switches)
+    return KafkaFeed(source, prefetch(config, past, buffer, now_ms), commits)
+
+
+def source_of(
+    config: TrainerConfig,
+    reader: Consumer,
+    topic: TopicIdentity,
+    commits: Commits,
+    begin: Mapping[int, tuple[int, Position | None]],
+    now_ms: Callable[[], int],
+    switches: Switches,
+) -> tuple[Source, Buffer]:
+    """The reader of the partitions that have a beginning, and the buffer that it fills."""
+    source, ordered = config.source, not switches.without_ledger
+    reader.assign([TopicPartition(topic.name, number, offset) for number, (offset, _) in begin.items()])
+    buffer = Buffer(list(begin), source.queue_bytes, source.queue_batches, now_ms)
+    intakes = {number: Intake(number, position, ordered=ordered) for number, (_, position) in begin.items()}
     decode = partial(_decode, fingerprint=config.schema.fingerprint())
-    return KafkaFeed(
-        Source(reader, topic.name, intakes, buffer, decode, source, commits, switches.end_epoch),
-        prefetch(config, past, buffer, now_ms),
-        commits,
-    )
+    return Source(reader, topic.name, intakes, buffer, decode, source, commits, switches.end_epoch), buffer
 
 
 def prefetch(config: TrainerConfig, past: Past, buffer: Buffer, now_ms: Callable[[], int]) -> Prefetch:
     """The composer over a buffer: the ledger's order first, then live order."""
-    order = Order(past.recorded, config.train.step_samples, config.source.merge_wait_ms)
-    tensors = partial(
-        to_tensors, schema=config.schema, model=config.model, correct_sampling=config.train.correct_sampling
-    )
-    return Prefetch(buffer, order, tensors, now_ms, config.source.prefetch_steps)
+    return Prefetch(buffer, order_of(config, past), tensors_of(config), now_ms, config.source.prefetch_steps)
+
+
+def order_of(config: TrainerConfig, past: Past) -> Order:
+    """The ledger's order first, then live order."""
+    return Order(past.recorded, config.train.step_samples, config.source.merge_wait_ms)
+
+
+def tensors_of(config: TrainerConfig) -> Callable[[Sequence[MiniBatch]], StepBatch]:
+    """Mini-batches to the tensors of one step."""
+    return partial(to_tensors, schema=config.schema, model=config.model, correct_sampling=config.train.correct_sampling)
 
 
 def _decode(value: bytes, fingerprint: int) -> MiniBatch:
@@ -333,11 +364,16 @@ def build_learner(config: TrainerConfig, checkpoint: Checkpoint | None) -> Learn
     train = config.train
     tier = Tier(train.hot_rows, Path(train.cold_directory)) if train.hot_rows else None
     model = build_model(config.schema, config.model, config.optimizer, train.seed, train.device, tier)
+    return learner_of(config, model, Step(model, config.optimizer), checkpoint)
+
+
+def learner_of(config: TrainerConfig, model: RecModel, step: Step, checkpoint: Checkpoint | None) -> Learner:
+    """A learner that stands at the checkpoint, or at the beginning."""
     stream = WHOLE_STREAM if config.train.correct_sampling else SAMPLED_STREAM
     evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples, stream)
     touched = Touched(config.model.tables if config.checkpoint.copy == "touched" else {})
     guard = SkipGuard(config.train.max_skipped_steps)
-    learner = Learner(model, Step(model, config.optimizer), evaluator, guard, touched)
+    learner = Learner(model, step, evaluator, guard, touched)
     if checkpoint is not None:
         learner.load_state(checkpoint.tensors())
     return learner

@@ -263,9 +263,11 @@ class TrainConfig:
     """More steps in a row that could not be learned than this stop the trainer."""
     keep_skipped: int = 10
     """Steps that were not finite whose mini-batches are kept in `skipped` beside the checkpoints: the newest ones."""
+    rank_timeout_ms: int = 600_000
+    """With several ranks: one that is silent for longer than this is lost, and all stop."""
 
     def __post_init__(self) -> None:
-        for name in ("step_samples", "threads", "window_samples"):
+        for name in ("step_samples", "threads", "window_samples", "rank_timeout_ms"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} must be at least 1")
         for name in ("seed", "max_skipped_steps", "keep_skipped", "hot_rows"):

@@ -36,6 +36,14 @@ class Item:
     def sequence(self) -> int:
         return self.batch.sequence
 
+    @property
+    def watermark_ms(self) -> int:
+        return self.batch.watermark_ms
+
+    @property
+    def samples(self) -> int:
+        return len(self.batch)
+
     def entry(self) -> Entry:
         """The item as the ledger names it."""
         return Entry(self.partition, self.offset, self.sequence, self.batch.content_hash, len(self.batch))

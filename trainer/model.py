@@ -85,12 +85,16 @@ def build_model(
     seed: int,
     device: torch.device | str = "cpu",
     tier: Tier | None = None,
+    tables: Tables | None = None,
 ) -> RecModel:
-    """A fresh model; every initial weight is decided by the seed. `tier`: where not all rows fit into memory."""
+    """A fresh model; every initial weight is decided by the seed. `tier`: where not all rows fit into memory.
+
+    `tables`: these, whose rows are somebody else's to fill.
+    """
     model.check_against(schema)
     place = torch.device(device)
     net = _seeded_net(schema, model, seed).to(place)
-    tables = build_tables(model, optimizer, seed, place, tier)
+    tables = tables or build_tables(model, optimizer, seed, place, tier)
     return RecModel(tables, net, build_dense_optimizer(net, optimizer), place)
 
 

@@ -36,7 +36,7 @@ class Order:
         if not view.heads:
             return None
         chosen = min(view.heads.values(), key=_merge_key)
-        if self._samples and self._samples + len(chosen.item.batch) > self._step_samples:
+        if self._samples and self._samples + chosen.item.samples > self._step_samples:
             return None
         # Only what is ready joins a step that has begun; the first one waits for its turn in the merge.
         waited = now_ms - min(head.since_ms for head in view.heads.values()) >= self._wait_ms
@@ -73,4 +73,4 @@ class Order:
 
 
 def _merge_key(head: Head) -> tuple[int, int, int]:
-    return head.item.batch.watermark_ms, head.item.partition, head.item.sequence
+    return head.item.watermark_ms, head.item.partition, head.item.sequence

@@ -45,7 +45,7 @@ class Prepared:
     """One step, ready to train."""
 
     entries: tuple[Entry, ...]
-    batches: tuple[MiniBatch, ...]
+    batches: Sequence[MiniBatch]
     """The same as they came."""
     tensors: StepBatch
     appended_ms: npt.NDArray[np.int64]

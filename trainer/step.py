@@ -105,14 +105,17 @@ class Step:
         return StepResult(batch.labels_BT, *nothing)
 
 
-def first_half(model: RecModel, batch: StepBatch, clip_norm: float = 0.0) -> Gradients:
-    """Forward, and backward down to the output of the lookup; changes nothing. `clip_norm` is `OptimizerConfig`'s."""
+def first_half(model: RecModel, batch: StepBatch, clip_norm: float = 0.0, weight: Tensor | None = None) -> Gradients:
+    """Forward, and backward down to the output of the lookup; changes nothing. `clip_norm` is `OptimizerConfig`'s.
+
+    `weight`: of the whole step, where the batch is a part of it; loss and gradients are then shares of the step's.
+    """
     looked_up_ND = model.tables.lookup(batch.ids_V, batch.offsets_N1, batch.uses)
     leaf_ND = looked_up_ND.detach().requires_grad_()
     sparse_BFD = model.net.sparse(leaf_ND, batch)
     logits_BT = model.net.mix(sparse_BFD, batch)
     weights_BT = batch.labelling.weights_BT(batch.weights_BT, logits_BT.dtype)
-    weight = weights_BT.sum()
+    weight = weights_BT.sum() if weight is None else weight
     if clip_norm:
         clip = partial(clipped, weight=weight, norm=clip_norm)
         sparse_BFD.register_hook(clip)  # type: ignore[no-untyped-call]  # torch ships hooks without types

@@ -5,6 +5,7 @@ Owns the command's options, its output and its exit code. Never: how a trainer i
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, replace
 from typing import Annotated, Final
 
@@ -22,6 +23,8 @@ from streams.metrics import Reporter, Silent
 from trainer.build import Around, Switches, TrainerConfig, build_trainer
 from trainer.crash import kill_at, never
 from trainer.drain import EXIT_CODES, Drain
+from trainer.ranks.place import Place, place_of
+from trainer.summary import Summary
 
 _LOG = logger(__name__)
 PUBLISH_MS: Final = 200
@@ -71,19 +74,15 @@ def trainer(
         recd trainer --set checkpoint.directory=models/b --max-steps 1000
 
         recd trainer --from-checkpoint 12000
+
+        torchrun --nproc-per-node 2 --no-python recd trainer
     """
     settings = load(config, overrides or ())
-    save_resolved(settings, settings.run.directory)
+    place = place_of(os.environ)
     clock = Clock()
     drain = Drain(settings.checkpoint.drain_ms)
     drain.listen()
-    reporter = _reporter(settings)
-    # Published between two steps: a Redis that is gone may not hold training up for long.
-    store = RedisStore(replace(settings.redis, timeout_ms=min(settings.redis.timeout_ms, PUBLISH_MS)))
-    watch = Watch(clock, reporter, store, settings.topics.interactions, as_json=as_json)
-    around = Around(
-        clock=clock, reporter=reporter, watcher=watch, crash=kill_at(crash_at) if crash_at is not None else never
-    )
+    crash = kill_at(crash_at) if crash_at is not None else never
     switches = Switches(
         exit_at_end=exit_at_end,
         end_epoch=end_epoch,
@@ -91,13 +90,39 @@ def trainer(
         from_step=from_checkpoint,
         without_ledger=without_ledger,
     )
-    summary = build_trainer(trainer_config(settings), around, drain, switches).run()
+    if place is not None and not place.leads:
+        raise typer.Exit(_follow(settings, place, Around(clock=clock, crash=crash), drain, switches))
+    save_resolved(settings, settings.run.directory)
+    reporter = _reporter(settings)
+    # Published between two steps: a Redis that is gone may not hold training up for long.
+    store = RedisStore(replace(settings.redis, timeout_ms=min(settings.redis.timeout_ms, PUBLISH_MS)))
+    watch = Watch(clock, reporter, store, settings.topics.interactions, as_json=as_json)
+    around = Around(clock=clock, reporter=reporter, watcher=watch, crash=crash)
+    summary = _train(settings, place, around, drain, switches)
     assert summary.exit_reason is not None, "a run that returned has a reason"
     if as_json:
         put({"event": "summary", "ok": True, **asdict(summary)})
     else:
         say(line(summary))
     raise typer.Exit(EXIT_CODES[summary.exit_reason])
+
+
+def _train(settings: Config, place: Place | None, around: Around, drain: Drain, switches: Switches) -> Summary:
+    """Alone, or as the first of several ranks."""
+    config = trainer_config(settings)
+    if place is None:
+        return build_trainer(config, around, drain, switches).run()
+    from trainer.ranks.build import Job, lead
+
+    return lead(Job(config=config, place=place, around=around, drain=drain, switches=switches))
+
+
+def _follow(settings: Config, place: Place, around: Around, drain: Drain, switches: Switches) -> int:
+    """As any other rank: rank 0 has the metrics, the output and the checkpoints. The exit code."""
+    from trainer.ranks.build import Job, follow
+
+    job = Job(config=trainer_config(settings), place=place, around=around, drain=drain, switches=switches)
+    return EXIT_CODES[follow(job)]
 
 
 def trainer_config(settings: Config) -> TrainerConfig:

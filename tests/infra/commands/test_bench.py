@@ -16,7 +16,7 @@ from infra.commands.bench import BENCHES, bench
 def test_a_name_that_does_not_exist_is_refused_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "nothing"]) == BAD_USAGE
     assert (
-        "no benchmark nothing; there are: ikjt, partial, sessionizer, trainer, transforms, wire"
+        "no benchmark nothing; there are: cache, ikjt, partial, sessionizer, trainer, transforms, wire"
         in capsys.readouterr().err
     )
 
