@@ -22,6 +22,33 @@ PACKAGES: Final = ("streams", "sessionizer", "trainer", "state", "infra")
 Level = Literal["debug", "info", "warning", "error"]
 
 
+class Repeats(logging.Filter):
+    """Lets a message of a library through once in `every_s`, and says then how often it was held back.
+
+    Clients of a broker that is away say so forty times a second, and bury what recd itself says.
+    """
+
+    def __init__(self, every_s: float = 10.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not isinstance(record.msg, str) or record.name.partition(".")[0] in PACKAGES:
+            return True
+        # Before its arguments, which differ; librdkafka has put them in: up to its first number it is the same.
+        kind = record.name, record.msg.partition(":")[0]
+        since, held = self._said.get(kind, (-self._every_s, 0))
+        if record.created - since < self._every_s:
+            self._said[kind] = since, held + 1
+            return False
+        self._said[kind] = record.created, 0
+        if held:
+            record.msg = f"{record.getMessage()} ({held} more like it)"
+            record.args = ()
+        return True
+
+
 def configure(level: Level = "info", stream: TextIO | None = None) -> None:
     """Set logging up for this process; later calls replace earlier ones."""
     stream = stream or sys.stderr
@@ -44,6 +71,7 @@ def configure(level: Level = "info", stream: TextIO | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
         )
     )
+    handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Ours at the level asked for; of libraries, which announce their insides, only what is wrong.

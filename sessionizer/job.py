@@ -248,7 +248,10 @@ class Fleet:
         for thread in threads:
             if not thread.join(max(0, until_ms - self._job.now_ms()) / 1000):
                 # Its transaction stays open until the next owner aborts it; nothing is lost, it is only made again.
-                self._job.log("partition was not finished in time", {"partition": thread.partition})
+                self._job.log(
+                    "partition was not finished in time",
+                    {"partition": thread.partition, "error": "its last work is repeated when it is read again"},
+                )
 
     def torn(self, partitions: set[int]) -> None:
         self.failure = self.failure or torn_partitions(self._job.topics.inputs, self._job.worker.app, partitions)

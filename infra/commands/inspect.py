@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import numpy as np
 import typer
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from infra.commands.checkpoint_view import listed, whole
 from infra.commands.dead_letters import show_letters
@@ -103,7 +103,11 @@ def _batch(settings: Config, partition: int, offset: int) -> dict[str, Any]:
         message = reader.poll(_WAIT_S)
     finally:
         reader.close()
-    if message is None or message.error() is not None:
+    error = None if message is None else message.error()
+    at_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  (librdkafka's own code)
+    if message is not None and at_end:
+        raise ConfigError(f"{topic} partition {partition} ends at offset {message.offset()}: no mini-batch there yet")
+    if message is None or error is not None:
         why = "no answer" if message is None else message.error()
         raise ConfigError(f"{topic} partition {partition} has no record from offset {offset} on ({why})")
     given = message.headers() or []

@@ -62,14 +62,23 @@ def sessionizer(
     clock = Clock()
     reach(settings.kafka)
     topics.ensure(client.admin(settings.kafka), settings.topics, plain=settings.kafka.plain)
-    if settings.topics.outcomes is not None and not settings.kafka.plain:
-        placement.check(settings.kafka, settings.topics.inputs, settings.topics.partitions)
+    if not settings.kafka.plain:
+        _check_placement(settings)
     begun_ms = clock.monotonic_ms()
     summary = _run(settings, clock, exit_at_end=exit_at_end, web_port=web_port)
     reason = "interrupted" if summary.interrupted else "end" if exit_at_end and summary.ended else "terminated"
     _conclude(summary, reason, clock.monotonic_ms() - begun_ms, settings.topics.dead_letter, as_json=as_json)
     if summary.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_placement(settings: Config) -> None:
+    """Two topics must agree on where a user is; one must put each into one place."""
+    topics_of = settings.topics
+    if topics_of.outcomes is not None:
+        placement.check(settings.kafka, topics_of.inputs, topics_of.partitions)
+    elif (torn := placement.find_torn(settings.kafka, topics_of.interactions, topics_of.partitions)) is not None:
+        logging.logger("sessionizer").warning("users_torn_apart", topic=topics_of.interactions, error=torn)
 
 
 def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) -> Summary:
@@ -90,7 +99,8 @@ def _run(settings: Config, clock: Clock, *, exit_at_end: bool, web_port: int) ->
         trainer_group=settings.source.group,
         reporter=_reporter(settings),
         now_ms=clock.now_ms,
-        log=lambda event, fields: log.info(event, **fields),
+        # What names an error is what an alert should see.
+        log=lambda event, fields: (log.warning if "error" in fields else log.info)(event, **fields),
         profiles=settings.profiles,
         profile_store=_profile_store(settings),
     )

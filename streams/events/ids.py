@@ -94,9 +94,12 @@ def _user_of_text(text: str) -> int:
 
 
 def event_id(parts: Sequence[Scalar]) -> int:
-    """The fields that identify an event as one unsigned number. Raises PoisonError if one is missing."""
+    """The fields that identify an event as one unsigned number. PoisonError if one is missing, or all are empty."""
     if any(part is None for part in parts):
         raise PoisonError(Reason.MISSING_FIELD, "a part of the event id is missing")
+    if all(part == "" for part in parts):
+        # Else all such events would be one, and the others its duplicates.
+        raise PoisonError(Reason.MISSING_FIELD, "the event id is empty")
     first = parts[0]
     if len(parts) == 1 and type(first) is int and 0 <= first < 1 << 64:
         return first

@@ -56,8 +56,14 @@ class Roles:
     or one clock that runs ahead makes others late who are in time: the latest event decides what is late."""
 
     def __post_init__(self) -> None:
-        if not self.event_id:
+        if not all(self.event_id) or not self.event_id:
             raise ConfigError("event.event_id names no field; give one, or several that identify an event together")
+        for role in ("user", "item", "time"):
+            if not getattr(self, role):
+                raise ConfigError(f"event.{role} names no field; give the one that holds the {role}")
+        for role in ("kind", "impression"):
+            if getattr(self, role) == "":
+                raise ConfigError(f"event.{role} names no field; give one, or leave it out")
         if self.kind is None and self.kinds:
             raise ConfigError("event.kinds is set but event.kind names no field; set event.kind")
         if self.max_future_ms < 0:

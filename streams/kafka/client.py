@@ -6,6 +6,7 @@ commits or resets, one partitioner for all producers. Never creates topics and n
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
+_LIBRDKAFKA: Final = logging.getLogger("librdkafka")
 END_SOON: Final = {"fetch.wait.max.ms": 50}
 """Extra settings of one who reads up to the end and is settled there: the end is told after a fetch that found nothing,
 which takes half a second otherwise. Not for who waits for what was committed a moment ago: what a transaction held can
@@ -87,6 +89,8 @@ class KafkaConfig:
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.security_protocol,
+            # Its own way is straight to stderr, past every format and level: forty lines a second without a broker.
+            "logger": _LIBRDKAFKA,
             # A topic that was deleted stays deleted, whatever the broker would allow.
             "allow.auto.create.topics": False,
         }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from threading import Event
+from typing import Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -16,8 +18,13 @@ _NOBODY_YET: Final = (
 )
 """Nobody looks after the group: for a moment, the first time that somebody asks a new broker for one, and after a
 broker has left."""
+_NO_LEADER_YET: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+"""Nobody leads the partition: for a moment, when its topic is new, and after a broker has left."""
 _FIRST_PAUSE_MS: Final = 25
 _LONGEST_PAUSE_MS: Final = 1_000
+
+
+_Answer = TypeVar("_Answer")
 
 
 class Bounds(NamedTuple):
@@ -29,18 +36,28 @@ class Bounds(NamedTuple):
     """Offset of the next record; for a read-committed consumer, the end of what is stable."""
 
 
-def bounds(consumer: Consumer, topic: str, partitions: Iterable[int], timeout_ms: int = 10_000) -> dict[int, Bounds]:
-    """The bounds of each partition, asked of the broker now."""
-    try:
-        found = {
-            partition: consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=timeout_ms / 1000, cached=False
-            )
-            for partition in partitions
-        }
-    except KafkaException as error:
-        raise RetryableError(f"the bounds of topic {topic} could not be read: {error.args[0]}") from error
-    return {partition: Bounds(*pair) for partition, pair in found.items()}
+def bounds(
+    consumer: Consumer,
+    topic: str,
+    partitions: Iterable[int],
+    timeout_ms: int = 10_000,
+    *,
+    patience_ms: int = 10_000,
+) -> dict[int, Bounds]:
+    """The bounds of each partition, asked of the broker now. Raises RetryableError.
+
+    While nobody leads a partition it is asked for again, for `patience_ms` each.
+    """
+
+    def ask(partition: int) -> tuple[int, int]:
+        place = TopicPartition(topic, partition)
+        return consumer.get_watermark_offsets(place, timeout=timeout_ms / 1000, cached=False)
+
+    failed = f"the bounds of topic {topic} could not be read"
+    return {
+        partition: Bounds(*_patiently(partial(ask, partition), _NO_LEADER_YET, failed, patience_ms, Event().wait))
+        for partition in partitions
+    }
 
 
 def num_partitions(consumer: Consumer, topic: str, timeout_ms: int = 10_000) -> int:
@@ -67,15 +84,27 @@ def committed(
     Raises RetryableError.
     """
     asked = [TopicPartition(topic, partition) for partition in partitions]
+    if not asked:
+        return {}
+    ask, failed = partial(consumer.committed, asked, timeout=timeout_ms / 1000), f"the group's offsets in {topic}"
+    found = _patiently(ask, _NOBODY_YET, f"{failed} could not be read", patience_ms, consumer.poll)
+    return {place.partition: place for place in found if place.offset >= 0}
+
+
+def _patiently(
+    ask: Callable[[], _Answer],
+    not_yet: Sequence[int],
+    failed: str,
+    patience_ms: int,
+    pause: Callable[[float], object],
+) -> _Answer:
+    """The answer, asked for again while it is one of `not_yet`, after longer and longer pauses (in seconds)."""
     waited_ms, pause_ms = 0, _FIRST_PAUSE_MS
-    while asked:
+    while True:
         try:
-            found = consumer.committed(asked, timeout=timeout_ms / 1000)
+            return ask()
         except KafkaException as error:
-            if error.args[0].code() not in _NOBODY_YET or waited_ms >= patience_ms:
-                raise RetryableError(f"the group's offsets in {topic} could not be read: {error.args[0]}") from error
-            consumer.poll(pause_ms / 1000)
-            waited_ms, pause_ms = waited_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS)
-        else:
-            return {place.partition: place for place in found if place.offset >= 0}
-    return {}
+            if error.args[0].code() not in not_yet or waited_ms >= patience_ms:
+                raise RetryableError(f"{failed}: {error.args[0]}") from error
+        pause(pause_ms / 1000)
+        waited_ms, pause_ms = waited_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS)

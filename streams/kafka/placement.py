@@ -1,8 +1,9 @@
-"""Whether the users of two topics lie in the same partitions.
+"""Whether users lie where they are looked for: all of one in one partition, and in the same one of two topics.
 
 Owns a look at the latest keys of each partition; where each belongs, `routing.murmur2` says. Two topics are joined
 partition by partition, so a producer with another partitioner would turn its outcomes into orphans without any error:
-it is refused, with what to change. Never moves a record: `route` does.
+it is refused, with what to change. One topic may place users as it likes, but not without keys, which tears their
+sessions apart: that is warned of. A stray record proves nothing about its producers. Never moves one: `route` does.
 """
 
 from __future__ import annotations
@@ -21,30 +22,56 @@ from streams.routing.murmur2 import partition_of
 
 _SAMPLE: Final = 50
 """Records of each partition that are looked at."""
+_STRAY: Final = 0.1
+"""Share of the records that may lie wrong: somebody's by hand, or of a producer that has been mended since."""
 _POLL_S: Final = 0.05
 _POLLS: Final = 400
 
 
 def misplaced(topic: str, num_partitions: int, keys: Iterable[tuple[int, bytes | None]]) -> str | None:
     """What is wrong with the keys of a topic, by (partition, key), and what to do; None if nothing is. Pure."""
-    found = Counter[str]()
+    found, seen = Counter[str](), 0
     for partition, key in keys:
+        seen += 1
         if key is None:
             found["none"] += 1
         elif partition_of(key, num_partitions) != partition:
             found["crc32" if zlib.crc32(key) % num_partitions == partition else "other"] += 1
     wrong = sum(found.values())
-    if not wrong:
+    if wrong <= _STRAY * seen:
         return None
-    if found["none"]:
-        return f"{found['none']} of the latest records of {topic} have no key; key them by the user"
-    told = f"{wrong} of the latest records of {topic} are not in the partition that murmur2 gives their key"
+    if found["none"] == wrong:
+        return f"{wrong} of the latest {seen} records of {topic} have no key; key them by the user"
+    told = f"{wrong} of the latest {seen} records of {topic} are not in the partition that murmur2 gives their key"
     if found["crc32"] == wrong:
         return (
             f"{told}, but where librdkafka puts it unless told otherwise; set partitioner=murmur2_random in its "
             "producers (confluent-kafka, Go, Node, .NET), and write the topic anew"
         )
     return f"{told}; give its producers Kafka's default partitioner (murmur2), and write the topic anew"
+
+
+def torn(topic: str, keys: Iterable[tuple[int, bytes | None]]) -> str | None:
+    """What is wrong with a topic that may place its users as it likes; None if nothing is. Pure."""
+    each = [key is None for _, key in keys]
+    if sum(each) <= _STRAY * len(each):
+        return None
+    return (
+        f"{sum(each)} of the latest {len(each)} records of {topic} have no key: the events of one user lie in several "
+        "partitions, each of which makes sessions of its own of them; key them by the user, or let "
+        f"`recd route {topic}` write them anew"
+    )
+
+
+def find_torn(config: KafkaConfig, topic: str, num_partitions: int) -> str | None:
+    """`torn` of the latest records of a topic with more than one partition."""
+    if num_partitions == 1:
+        return None
+    reader = consumer(config, group="recd-placement", partition_eof=True)
+    try:
+        return torn(topic, _latest(reader, topic, num_partitions))
+    finally:
+        reader.close()
 
 
 def check(config: KafkaConfig, topics: Sequence[str], num_partitions: int) -> None:

@@ -186,10 +186,17 @@ def _create_missing(admin: AdminClient, config: TopicsConfig, *, plain: bool, ti
 def _check_partitions(config: TopicsConfig, name: str, partitions: int) -> None:
     if partitions == config.partitions:
         return
+    told = f"topic {name} has {partitions} partitions but topics.partitions is {config.partitions}"
+    if name not in config.inputs:
+        key = "topics.minibatches" if name.startswith(config.minibatches) else "topics.interactions"
+        raise ConfigError(
+            f"{told}: it was made for an input of {partitions}. Partitions of an input that has been read cannot be "
+            f"added, since users would move between them: name a new {key}, and recd makes what belongs to it"
+        )
     raise ConfigError(
-        f"topic {name} has {partitions} partitions but topics.partitions is {config.partitions}; users would move "
-        f"between partitions. Set topics.partitions = {partitions}, or use another topic name; `recd route "
-        f"{name}` then fills it with what is in this one"
+        f"{told}; users would move between partitions. Before the first start, set topics.partitions = {partitions}. "
+        f"If partitions were added since, name a new topic in place of {name}, and a new topics.minibatches; "
+        f"`recd route {name}` then fills the new one with what is in this one"
     )
 
 

@@ -15,6 +15,7 @@ from streams.events.decode import Decoded, EventDecoder
 from streams.events.ids import NO_ID, hash_id, tombstone_id
 from streams.events.label_rules import finished
 from streams.events.outgoing import Addresser
+from streams.events.roles import Roles
 from streams.events.schema import CombineRule, EventKind, EventSchema, Label
 from tests.streams.events.records import NOW_MS, ROLES, SCHEMA, Rec, event, raw, rec
 
@@ -247,6 +248,13 @@ def test_a_field_cannot_be_a_list_and_a_value() -> None:
         EventDecoder(replace(SCHEMA, labels=(label,)))
     with pytest.raises(ConfigError, match="ctx"):
         EventDecoder(replace(SCHEMA, labels=(Label(name="odd", field="ctx"),)))
+
+
+@pytest.mark.parametrize("role", ["event_id", "user", "item", "time", "kind", "impression"])
+def test_a_role_without_a_field_is_refused_at_the_start(role: str) -> None:
+    roles = {"event_id": ("id",), "user": "user", "item": "item", "time": "at"}
+    with pytest.raises(ConfigError, match=f"event.{role} names no field"):
+        Roles(**(roles | {role: ("",) if role == "event_id" else ""}))  # type: ignore[arg-type]  # what a file may hold
 
 
 def test_outcomes_need_a_field_that_refers_to_their_impression_or_are_found_by_user_and_item() -> None:

@@ -32,7 +32,10 @@ def test_text_that_only_resembles_an_integer_is_hashed(text: str) -> None:
     assert user_id(text) == hash_id(text)
 
 
-@given(st.lists(st.text(max_size=3), min_size=2, max_size=2), st.lists(st.text(max_size=3), min_size=2, max_size=2))
+PARTS = st.lists(st.text(max_size=3), min_size=2, max_size=2).filter(any)
+
+
+@given(PARTS, PARTS)
 def test_different_parts_make_different_event_ids(left: list[str], right: list[str]) -> None:
     assert (event_id(left) == event_id(right)) == (left == right)
 
@@ -41,3 +44,11 @@ def test_different_parts_make_different_event_ids(left: list[str], right: list[s
 def test_what_is_no_integer_of_64_bits_is_no_id(value: float | None) -> None:
     with pytest.raises(PoisonError):
         feature_id(value)
+
+
+def test_an_event_id_of_nothing_but_empty_texts_is_missing_and_makes_no_duplicates() -> None:
+    for parts in ([""], ["", ""]):
+        with pytest.raises(PoisonError, match="the event id is empty"):
+            event_id(parts)
+    assert event_id(["", "a"]) != event_id(["a", ""])
+    assert event_id([0]) == 0

@@ -196,7 +196,7 @@ OWN = OutcomeRoles(
     kind="what", kinds={"tap": "outcome", "show": "impression"}, labels={"like": "stars", "buy": "paid"},
 )  # fmt: skip
 USUAL = replace(ROLES, kinds={"click": "outcome", "view": "impression"})
-ids = st.one_of(st.integers(-5, 5), st.text("ab1", max_size=2), st.none(), st.booleans())
+ids = st.one_of(st.integers(-5, 5), st.text("ab1", min_size=1, max_size=2), st.none(), st.booleans())
 ratings = st.one_of(st.none(), st.integers(0, 6), st.sampled_from(["4", "x", 4.5]))
 
 

@@ -9,7 +9,7 @@ from aiokafka.partitioner import murmur2 as murmur2_of_aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.placement import misplaced
+from streams.kafka.placement import misplaced, torn
 from streams.routing.murmur2 import murmur2, partition_of, partitions_of
 
 USERS = [f"u{i}".encode() for i in range(200)]
@@ -42,4 +42,22 @@ def test_what_is_wrong_is_told_with_its_remedy() -> None:
     turns = misplaced("clicks", 4, [(i % 4, key) for i, key in enumerate(USERS)])
     assert turns is not None
     assert "default partitioner (murmur2)" in turns
-    assert misplaced("clicks", 4, [(0, None)]) == "1 of the latest records of clicks have no key; key them by the user"
+    none = misplaced("clicks", 4, [(0, None)])
+    assert none == "1 of the latest 1 records of clicks have no key; key them by the user"
+
+
+def test_a_stray_record_keeps_no_worker_from_starting() -> None:
+    """It cannot be mended any more, and is dead-lettered."""
+    well: list[tuple[int, bytes | None]] = [(partition_of(key, 4), key) for key in USERS]
+    assert misplaced("clicks", 4, [*well, (2, None)]) is None
+    assert misplaced("clicks", 4, [*well, *((partition_of(key, 4) ^ 1, key) for key in USERS[:5])]) is None
+    assert misplaced("clicks", 4, [*well[:40], *[(2, None)] * 5]) is not None
+
+
+def test_one_topic_may_place_users_as_it_likes_but_not_without_keys() -> None:
+    assert torn("views", [(i % 4, key) for i, key in enumerate(USERS)]) is None
+    assert torn("views", []) is None
+    told = torn("views", [(i % 4, None) for i in range(8)])
+    assert told is not None
+    assert "8 of the latest 8 records of views have no key" in told
+    assert "recd route views" in told

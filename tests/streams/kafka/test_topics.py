@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from infra.clock import Clock, Deadline
 from streams.errors import ConfigError
 from streams.kafka import client, topics
 from streams.kafka.client import KafkaConfig
@@ -89,8 +90,23 @@ def test_what_was_deleted_is_made_anew(admin: AdminClient) -> None:
 def test_another_number_of_partitions_is_refused(admin: AdminClient) -> None:
     topics.ensure(admin, TopicsConfig(interactions="topics-count", minibatches="topics-count-out", partitions=2))
     wrong = TopicsConfig(interactions="topics-count", minibatches="topics-count-out", partitions=4)
-    with pytest.raises(ConfigError, match=r"has 2 partitions but topics\.partitions is 4"):
+    with pytest.raises(ConfigError, match=r"has 2 partitions but topics\.partitions is 4.*recd route topics-count"):
         topics.ensure(admin, wrong)
+
+
+@pytest.mark.integration
+def test_topics_that_were_made_for_fewer_partitions_are_to_be_named_anew_and_never_routed(admin: AdminClient) -> None:
+    topics.ensure(admin, TopicsConfig(interactions="topics-grew", minibatches="topics-grew-out", partitions=2))
+    admin.create_partitions([NewPartitions("topics-grew", 3)])["topics-grew"].result(10)
+    wrong = TopicsConfig(interactions="topics-grew", minibatches="topics-grew-out", partitions=3)
+    deadline, told = Deadline.after(Clock(), 10_000), ""
+    while "topics-grew-" not in told and not deadline.passed:  # The new count is seen a little later.
+        with pytest.raises(ConfigError) as refused:
+            topics.ensure(admin, wrong)
+        told = str(refused.value)
+    assert "made for an input of 2" in told
+    assert "name a new topics." in told
+    assert "recd route" not in told
 
 
 @pytest.mark.integration
