@@ -11,6 +11,9 @@ arena       all tables in one tensor, and their names
 tables      the embedding tables: the only lookup, and the update of what it touched
 host_tables the tables on a CPU: every distinct row updated in one pass
 cache/      tables larger than memory: hot rows over a file
+host_threads  compiled loops over parts of their work
+window_rows   rows that are windows of shared buffers
+window_sums   sums of windows as differences of running sums, and back
 jagged_ops  jagged and padded rows, by fbgemm and in plain torch
 attention   self-attention encoder over the rows of a sequence feature
 attention_plan    which samples ask which history, in blocks of like size (pure)
@@ -19,6 +22,8 @@ net         the dense side of the DLRM: pooling, towers on unique rows, interact
 model       tables, net and optimizer under one flat state
 optimizer   the dense optimizer, which a flag on the device can veto
 step        predict, score, learn; a non-finite batch changes nothing
+kept        mini-batches of steps that were not finite, for a person
+stall       whether labels still come, or learning has to pause (pure)
 guards      how many skipped steps in a row are too many
 labelling   loss of samples whose labels may turn, and of streams whose negatives were sampled
 evaluate    progressive metrics: normalized entropy, AUC, calibration

@@ -53,6 +53,7 @@ from trainer.ports import Clock
 from trainer.prefetch import Prefetch
 from trainer.source import Commits, Source
 from trainer.source_config import SourceConfig
+from trainer.stall import StallGuard
 from trainer.step import Step
 from trainer.tables import Tier
 from trainer.tensors import StepBatch, to_tensors
@@ -373,7 +374,8 @@ def learner_of(config: TrainerConfig, model: RecModel, step: Step, checkpoint: C
     evaluator = Evaluator([label.name for label in config.schema.labels], config.train.window_samples, stream)
     touched = Touched(config.model.tables if config.checkpoint.copy == "touched" else {})
     guard = SkipGuard(config.train.max_skipped_steps)
-    learner = Learner(model, step, evaluator, guard, touched)
+    stall = StallGuard(len(config.schema.labels), config.train.stall_positives)
+    learner = Learner(model, step, evaluator, guard, stall, touched)
     if checkpoint is not None:
         learner.load_state(checkpoint.tensors())
     return learner

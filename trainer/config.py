@@ -261,6 +261,9 @@ class TrainConfig:
     (`join.negative_rate`), and metrics speak of that stream. false: both are of the samples as they come."""
     max_skipped_steps: int = 10
     """More steps in a row that could not be learned than this stop the trainer."""
+    stall_positives: float = 0.0
+    """Learning pauses while so many positive labels of a task should have come and none has: outcomes have stopped.
+    30 is reached by chance once in 10^13 stretches of labels that do not depend on each other. 0: it never pauses."""
     keep_skipped: int = 10
     """Steps that were not finite whose mini-batches are kept in `skipped` beside the checkpoints: the newest ones."""
     rank_timeout_ms: int = 600_000
@@ -273,6 +276,8 @@ class TrainConfig:
         for name in ("seed", "max_skipped_steps", "keep_skipped", "hot_rows"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name} must not be negative")
+        if not 0.0 <= self.stall_positives < float("inf"):
+            raise ConfigError(f"train.stall_positives = {self.stall_positives} must be 0 (never) or a positive number")
         if bool(self.hot_rows) != bool(self.cold_directory):
             raise ConfigError(
                 "train.hot_rows and train.cold_directory go together: how many rows are in memory, and where the "

@@ -15,16 +15,16 @@ class SkipGuard:
     def __init__(self, max_in_a_row: int) -> None:
         self._max_in_a_row = max_in_a_row
         self._in_a_row = 0
-        self.skipped = dict.fromkeys((Verdict.NOT_FINITE, Verdict.NO_WEIGHT), 0)
+        self.skipped = dict.fromkeys((Verdict.NOT_FINITE, Verdict.NO_WEIGHT, Verdict.PAUSED), 0)
         """Steps since the start of this process that changed nothing, by reason."""
 
     def note(self, verdict: Verdict) -> None:
-        """Count one step. A step without labels says nothing about the model: it neither adds nor resets."""
+        """Count one step. One without labels, or that was paused, says nothing of the model: no count, no reset."""
         if verdict is Verdict.LEARNED:
             self._in_a_row = 0
             return
         self.skipped[verdict] += 1
-        if verdict is Verdict.NO_WEIGHT:
+        if verdict is not Verdict.NOT_FINITE:
             return
         self._in_a_row += 1
         if self._in_a_row > self._max_in_a_row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 import torch
 from torch import Tensor
 
@@ -19,23 +20,34 @@ from trainer.checkpoint.touched import I64, Touched
 from trainer.evaluate import Evaluator
 from trainer.guards import SkipGuard
 from trainer.model import RecModel
+from trainer.stall import StallGuard
 from trainer.step import Step, StepResult, Verdict
 from trainer.tensors import StepBatch
 
 _MODEL: Final = "model."
 _EVALUATOR: Final = "evaluator."
+_STALL: Final = "stall."
+_LOG = structlog.get_logger(__name__)
 
 
 class Learner:
     """The model and everything that moves with it."""
 
     def __init__(
-        self, model: RecModel, step: Step, evaluator: Evaluator, guard: SkipGuard, touched: Touched | None = None
+        self,
+        model: RecModel,
+        step: Step,
+        evaluator: Evaluator,
+        guard: SkipGuard,
+        stall: StallGuard,
+        touched: Touched | None = None,
     ) -> None:
         self._model = model
         self._step = step
         self._evaluator = evaluator
         self._guard = guard
+        self._stall = stall
+        self._paused: list[int] = []
         self._touched = touched or Touched({})
 
     @property
@@ -51,7 +63,18 @@ class Learner:
         """Predict, then learn."""
         self._touched.note(batch.uses.rows_X)
         torch.manual_seed(seed)
-        return self._step.run(batch)
+        stalled = self._stall.stalled(batch.labels_BT, batch.weights_BT)
+        if stalled != self._paused:
+            self._say(stalled)
+        return self._step.score(batch) if stalled else self._step.run(batch)
+
+    def _say(self, stalled: list[int]) -> None:
+        self._paused = stalled
+        if stalled:
+            remedy = "look whether outcomes still arrive; learning goes on by itself with the first positive label"
+            _LOG.warning("learning_paused", tasks_without_positives=stalled, remedy=remedy)
+        else:
+            _LOG.warning("learning_resumed")
 
     def settle(self, step: int, batch: StepBatch, result: StepResult) -> Verdict:
         """Read the verdict and score what was predicted; InvariantError after too many steps that changed nothing."""
@@ -75,9 +98,11 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Flat names to tensors; the storage itself."""
-        return {f"{_MODEL}{name}": tensor for name, tensor in self._model.state().items()} | {
-            f"{_EVALUATOR}{name}": tensor for name, tensor in self._evaluator.state().items()
-        }
+        return (
+            {f"{_MODEL}{name}": tensor for name, tensor in self._model.state().items()}
+            | {f"{_EVALUATOR}{name}": tensor for name, tensor in self._evaluator.state().items()}
+            | {f"{_STALL}{name}": tensor for name, tensor in self._stall.state().items()}
+        )
 
     def touched(self) -> dict[str, I64]:
         """Tensor of `state` to its rows that steps have used since the last call; tensors left out may have changed."""
@@ -91,6 +116,7 @@ class Learner:
         """Take over a state whole."""
         self._model.load_state(_below(_MODEL, stored))
         self._evaluator.load_state(_below(_EVALUATOR, stored))
+        self._stall.load_state(_below(_STALL, stored))
 
 
 def scored_labels(batch: StepBatch) -> tuple[Tensor, Tensor | None]:

@@ -30,6 +30,8 @@ class Verdict(IntEnum):
     """Loss or a gradient was infinite or not a number: nothing has changed."""
     NO_WEIGHT = 2
     """No sample had a label and a weight: nothing has changed, and there is no loss."""
+    PAUSED = 3
+    """Labels do not come as they should (`stall`): scored only, nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,12 @@ class Step:
             torch.where(learns, first.loss, torch.nan),
             torch.where(learns, int(Verdict.LEARNED), refused),
         )
+
+    def score(self, batch: StepBatch) -> StepResult:
+        """Score the batch without learning from it."""
+        self._model.steps += 1
+        logits_BT = self._model.predict(batch) if batch.num_samples else batch.labels_BT
+        return StepResult(logits_BT, torch.tensor(torch.nan), torch.tensor(int(Verdict.PAUSED)))
 
     def _empty(self, batch: StepBatch) -> StepResult:
         """Kernels have crashed on batches without rows: they never see one."""

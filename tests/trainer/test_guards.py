@@ -22,7 +22,7 @@ def test_a_learned_step_starts_the_count_anew() -> None:
     for _ in range(5):
         guard.note(Verdict.NOT_FINITE)
         guard.note(Verdict.LEARNED)
-    assert guard.skipped == {Verdict.NOT_FINITE: 5, Verdict.NO_WEIGHT: 0}
+    assert guard.skipped == {Verdict.NOT_FINITE: 5, Verdict.NO_WEIGHT: 0, Verdict.PAUSED: 0}
 
 
 def test_steps_without_labels_neither_add_nor_reset() -> None:

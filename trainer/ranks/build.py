@@ -130,6 +130,8 @@ def _rank(job: Job) -> Iterator[_Rank]:
     timeout_ms = config.train.rank_timeout_ms
     if config.train.hot_rows:
         raise ConfigError("train.hot_rows is for one process; remove it, or start without torchrun")
+    if config.train.stall_positives:
+        raise ConfigError("train.stall_positives is for one process: a rank knows only the labels of its own samples")
     if config.checkpoint.copy == "touched":
         raise ConfigError(
             'checkpoint.copy = "touched" is for one process: a rank knows only the rows of its own samples; set "whole"'
