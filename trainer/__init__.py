@@ -59,5 +59,7 @@ durable        bytes and directories that must be on the disk
 ports          the clock, as a protocol
 watcher        who looks on, as a protocol
 loop           source to step to checkpoint, for ever; the commit order
+run_config     the whole configuration of a trainer, and the names of its folders
+past           what an earlier trainer left, taken over under a lease
 build          configuration to a running trainer
 """

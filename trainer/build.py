@@ -1,39 +1,33 @@
 """Configuration to a running trainer: the only place that knows how the parts fit together.
 
-Order of a start: 1. the lease; 2. the newest checkpoint that verifies; 3. it fits the configuration; 4. the ledger,
-its torn tail cut; 5. the topic is the checkpoint's, and holds what is due; 6. model and metrics take over the
-state; 7. reader and composer begin at the checkpoint's positions, with the ledger's order first.
+Order of a start, of which the first four are `past`: 1. the lease; 2. the newest checkpoint that verifies; 3. it fits
+the configuration; 4. the ledger, its torn tail cut; 5. the topic is the checkpoint's, and holds what is due; 6. model
+and metrics take over the state; 7. reader and composer begin at the checkpoint's positions, with the ledger's order
+first.
 Never trains; `loop` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
 
-import msgspec
-import structlog
 import torch
 from confluent_kafka import Consumer, TopicPartition
 
 from streams import wire
-from streams.errors import ConfigError, InvariantError, WireError
-from streams.events.schema import EventSchema
-from streams.kafka.client import KafkaConfig, consumer
+from streams.errors import WireError
+from streams.kafka.client import consumer
 from streams.metrics import Reporter, Silent
 from streams.minibatch import MiniBatch
 from trainer import topic as topics
 from trainer.account import Account
 from trainer.buffer import Buffer
-from trainer.checkpoint import store
-from trainer.checkpoint.config import CheckpointConfig
-from trainer.checkpoint.load import Checkpoint, at_step, check_fits, newest
+from trainer.checkpoint.load import Checkpoint
 from trainer.checkpoint.saver import Saver
 from trainer.checkpoint.touched import Touched
-from trainer.config import ModelConfig, OptimizerConfig, TrainConfig
 from trainer.crash import Crash, never
 from trainer.drain import Drain
 from trainer.evaluate import SAMPLED_STREAM, WHOLE_STREAM, Evaluator
@@ -42,86 +36,21 @@ from trainer.guards import SkipGuard
 from trainer.intake import Intake
 from trainer.kept import Kept
 from trainer.learner import Learner
-from trainer.lease import Lease
-from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, after, lineage, skipped
-from trainer.ledger_file import LedgerFile
+from trainer.ledger import Position, TopicIdentity
 from trainer.lineage import Identity, Lineage
 from trainer.loop import RunOptions, Surroundings, Trainer
 from trainer.model import RecModel, build_model
 from trainer.order import Order
+from trainer.past import Past, open_past
 from trainer.ports import Clock
 from trainer.prefetch import Prefetch
+from trainer.run_config import CHECKPOINTS, SKIPPED, Switches, TrainerConfig
 from trainer.source import Commits, Source
-from trainer.source_config import SourceConfig
 from trainer.stall import StallGuard
 from trainer.step import Step
 from trainer.tables import Tier
 from trainer.tensors import StepBatch, to_tensors
 from trainer.watcher import Nobody, Watcher
-
-_LOG = structlog.get_logger(__name__)
-CHECKPOINTS: Final = "checkpoints"
-LEDGER: Final = "ledger"
-SKIPPED: Final = "skipped"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainerConfig:
-    """Everything a trainer is built from."""
-
-    kafka: KafkaConfig
-    topic: str
-    """The mini-batch topic."""
-    schema: EventSchema
-    model: ModelConfig
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    source: SourceConfig = field(default_factory=SourceConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-
-    def __post_init__(self) -> None:
-        if self.checkpoint.copy == "touched" and self.train.hot_rows:
-            raise ConfigError(
-                'checkpoint.copy = "touched" keeps a copy of all tables in memory, where train.hot_rows says that they '
-                'do not fit; set it to "whole", or train.hot_rows to 0'
-            )
-
-    @property
-    def directory(self) -> Path:
-        """Of the lineage."""
-        return Path(self.checkpoint.directory)
-
-    def weights_config(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint's weights to mean the same, as plain JSON values."""
-        model = asdict(self.model)
-        # Only what is set: a key that this version adds and nobody uses must not orphan checkpoints.
-        stated = {feature: each.stated() for feature, each in self.model.transforms.items()}
-        model["transforms"] = {feature: each for feature, each in stated.items() if each}
-        for key in ("transforms", "candidates"):
-            if not model[key]:
-                del model[key]
-        optimizer = asdict(self.optimizer)
-        if not self.optimizer.clip_norm:
-            del optimizer["clip_norm"]
-        if not self.optimizer.decay_steps:
-            del optimizer["decay_steps"], optimizer["floor"]
-        parts = {"model": model, "optimizer": optimizer, "train": {"seed": self.train.seed}}
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parts))
-        return plain
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Switches:
-    """How a run differs from the ordinary one."""
-
-    exit_at_end: bool = False
-    end_epoch: int = 0
-    """With `exit_at_end`: the end records of this epoch or a later one count."""
-    max_steps: int | None = None
-    from_step: int | None = None
-    """Go back to the checkpoint of this step, and on from there in live order; what came after it is set aside."""
-    without_ledger: bool = False
-    """The audit's control, which must fail it: begin at the group's committed offsets instead of the checkpoint's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -132,33 +61,6 @@ class Around:
     reporter: Reporter = field(default_factory=Silent)
     watcher: Watcher = field(default_factory=Nobody)
     crash: Crash = never
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Past:
-    """What an earlier trainer left in the directory, and the lease over it."""
-
-    lease: Lease
-    checkpoint: Checkpoint | None
-    ledger: LedgerFile
-    recorded: list[Line]
-    """Steps after the checkpoint, to be repeated."""
-    skips: set[int]
-
-    def close(self) -> None:
-        """Let go of the directory: the trainer was not to be."""
-        self.ledger.close()
-        self.lease.release()
-
-    @property
-    def step(self) -> int:
-        """The checkpoint's; 0 without one."""
-        return self.checkpoint.manifest.progress.step if self.checkpoint else 0
-
-    @property
-    def positions(self) -> Positions:
-        """Where the checkpoint stands."""
-        return dict(self.checkpoint.manifest.progress.positions) if self.checkpoint else {}
 
 
 def build_trainer(config: TrainerConfig, around: Around, drain: Drain, switches: Switches | None = None) -> Trainer:
@@ -221,57 +123,6 @@ def with_learner(
         Surroundings(around.clock, around.reporter, around.watcher, drain, around.crash, kept),
         RunOptions(exit_at_end=switches.exit_at_end, max_steps=switches.max_steps),
     )
-
-
-def open_past(config: TrainerConfig, clock: Clock, switches: Switches | None = None) -> Past:
-    """Take the lease, and read what an earlier trainer left; refused in words where it does not fit."""
-    lease = Lease.take(config.directory, clock.now_ms(), config.checkpoint.lease_wait_ms, clock.sleep)
-    try:
-        return _past(config, lease, switches or Switches())
-    except BaseException:
-        lease.release()
-        raise
-
-
-def _past(config: TrainerConfig, lease: Lease, switches: Switches) -> Past:
-    checkpoints, back = config.directory / CHECKPOINTS, switches.from_step
-    found = newest(checkpoints) if back is None else at_step(checkpoints, back)
-    checkpoint = found.checkpoint
-    if checkpoint is not None:
-        check_fits(checkpoint.manifest, f"{config.schema.fingerprint():016x}", config.weights_config())
-    step = checkpoint.manifest.progress.step if checkpoint else 0
-    ledger, lines, torn = LedgerFile.open(config.directory / LEDGER, step)
-    # Before the ledger says so: a death in between leaves a trainer that stands there, and repeats.
-    _set_aside(
-        found.damaged if back is None else [path for path in store.found(checkpoints) if store.step_of(path) > back]
-    )
-    if torn:
-        _LOG.warning("ledger_tail_cut", num_bytes=torn, remedy="the step it began is trained again in live order")
-    recorded = after(lines, step)
-    _check_reaches(lines, step, config.directory)
-    if recorded and (back is not None or switches.without_ledger):
-        _LOG.warning("lineage_rewound", step=step, steps_void=len(recorded))
-        lines.append(Line(step=step, epoch=lease.epoch, kind=Kind.REWIND))
-        ledger.append(lines[-1])
-        recorded = []
-    _LOG.info("lineage_found", epoch=lease.epoch, step=step, steps_to_repeat=len(recorded))
-    return Past(lease=lease, checkpoint=checkpoint, ledger=ledger, recorded=recorded, skips=skipped(lines))
-
-
-def _set_aside(paths: Iterable[Path]) -> None:
-    """Checkpoints newer than the one in use must not be met again when their step is reached."""
-    for path in paths:
-        store.set_aside(path)
-
-
-def _check_reaches(lines: Sequence[Line], step: int, directory: Path) -> None:
-    """The ledger is forced to the disk before every manifest: one that ends earlier is not the whole ledger."""
-    steps = [line.step for line in lineage(lines)]
-    if step and (not steps or steps[-1] < step):
-        raise InvariantError(
-            f"{directory / LEDGER} ends at step {steps[-1] if steps else 0}, but a checkpoint stands at step {step}; "
-            "restore the ledger: without it nothing proves what the weights have seen"
-        )
 
 
 def _reader(

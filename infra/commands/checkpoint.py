@@ -21,12 +21,12 @@ from infra.config import Config, load
 from streams.errors import ConfigError
 from streams.kafka.client import consumer
 from trainer import topic as topics
-from trainer.build import CHECKPOINTS, TrainerConfig
 from trainer.checkpoint.prune import pruning
 from trainer.checkpoint.store import found, remove, step_of
 from trainer.lease import Lease
 from trainer.ledger import TopicIdentity
 from trainer.migrate.run import migrate, migration
+from trainer.run_config import CHECKPOINTS, TrainerConfig
 
 Action = Literal["list", "inspect", "verify", "prune", "migrate"]
 

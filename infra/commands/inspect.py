@@ -26,10 +26,10 @@ from streams.kafka.end_record import epoch_of, is_end
 from streams.kafka.letters import read_letters
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
-from trainer.build import CHECKPOINTS, LEDGER, SKIPPED
 from trainer.checkpoint.store import found, step_of
 from trainer.kept import kept_steps
 from trainer.ledger_file import read
+from trainer.run_config import CHECKPOINTS, LEDGER, SKIPPED
 
 What = Literal["batch", "checkpoint", "checkpoints", "ledger", "skipped", "dead-letters"]
 _WAIT_S: Final = 10.0

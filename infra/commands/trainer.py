@@ -20,10 +20,11 @@ from infra.metrics import PrometheusReporter, serve
 from infra.trainer_watch import Watch, line, put, say
 from state.redis import RedisStore
 from streams.metrics import Reporter, Silent
-from trainer.build import Around, Switches, TrainerConfig, build_trainer
+from trainer.build import Around, build_trainer
 from trainer.crash import kill_at, never
 from trainer.drain import EXIT_CODES, Drain
 from trainer.ranks.place import Place, place_of
+from trainer.run_config import Switches, TrainerConfig
 from trainer.summary import Summary
 
 _LOG = logger(__name__)

@@ -21,8 +21,8 @@ from infra.clock import Clock, Deadline
 from tests.fault.trainer_process import TrainerHome, make_home
 from tests.trainer.kafka_kit import MiniBatchTopic, audit, config, make_topic, train, trained_steps, write_log
 from tests.trainer.lineage_kit import topic
-from trainer.build import CHECKPOINTS, LEDGER
 from trainer.checkpoint.load import newest
+from trainer.run_config import CHECKPOINTS, LEDGER
 
 LOG = topic(batches=40)
 STEPS = 40

@@ -18,10 +18,11 @@ from streams.kafka.end_record import end_record
 from streams.kafka.topics import TopicsConfig
 from streams.minibatch import MiniBatch
 from tests.trainer import lineage_kit
-from trainer.build import LEDGER, Around, Switches, TrainerConfig, build_trainer
+from trainer.build import Around, build_trainer
 from trainer.drain import Drain
 from trainer.ledger import Kind, lineage
 from trainer.ledger_file import read
+from trainer.run_config import LEDGER, Switches, TrainerConfig
 from trainer.summary import Summary
 
 

@@ -16,7 +16,7 @@ from streams.kafka.client import KafkaConfig
 from streams.metrics import Reporter, Silent
 from streams.minibatch import Lineage, MiniBatch
 from trainer.buffer import Buffer
-from trainer.build import Around, Past, Switches, TrainerConfig, assemble, open_past, prefetch
+from trainer.build import Around, assemble, prefetch
 from trainer.checkpoint.config import CheckpointConfig
 from trainer.config import AttentionConfig, ModelConfig, TableConfig, TrainConfig
 from trainer.crash import Crash, never
@@ -24,7 +24,9 @@ from trainer.drain import Drain
 from trainer.intake import Intake, Item
 from trainer.ledger import TopicIdentity
 from trainer.loop import Trainer
+from trainer.past import Past, open_past
 from trainer.prefetch import Nothing, Prefetch, Prepared
+from trainer.run_config import Switches, TrainerConfig
 from trainer.source_config import SourceConfig
 
 SCHEMA = EventSchema(

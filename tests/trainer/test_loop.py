@@ -14,13 +14,13 @@ from torch import Tensor
 from streams import wire
 from streams.errors import ConfigError, InvariantError
 from tests.trainer.lineage_kit import TOPIC, config, mini_batch, topic, trainer
-from trainer.build import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 from trainer.checkpoint.load import newest, open_checkpoint
 from trainer.crash import SITES, kill_at
 from trainer.drain import Drain
 from trainer.kept import kept_steps
 from trainer.ledger import Kind, Line, lineage
 from trainer.ledger_file import LedgerFile, read
+from trainer.run_config import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 
 LOG = topic(batches=6)
 STEPS = 6

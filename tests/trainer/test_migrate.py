@@ -18,13 +18,13 @@ from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged
 from streams.minibatch import MiniBatch
 from tests.trainer.lineage_kit import MODEL, SCHEMA, config, mini_batch, topic, trainer
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
 from trainer.checkpoint.load import newest
 from trainer.config import ModelConfig, TableConfig
 from trainer.ledger import Kind, TopicIdentity
 from trainer.ledger_file import read
 from trainer.migrate.run import migrate, migration
 from trainer.model import build_model
+from trainer.run_config import CHECKPOINTS, LEDGER, TrainerConfig
 from trainer.tensors import to_tensors
 
 WIDER = replace(

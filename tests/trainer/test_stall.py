@@ -14,11 +14,11 @@ import torch
 from streams.errors import ConfigError
 from streams.minibatch import MiniBatch
 from tests.trainer.lineage_kit import config, mini_batch, trainer
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig
 from trainer.checkpoint.load import newest
 from trainer.config import TrainConfig
 from trainer.ledger import Kind
 from trainer.ledger_file import read
+from trainer.run_config import CHECKPOINTS, LEDGER, TrainerConfig
 from trainer.stall import StallGuard
 
 

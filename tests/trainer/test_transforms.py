@@ -23,11 +23,11 @@ from tests.trainer.lineage_kit import config, topic, trainer
 from tests.trainer.sample import batch_of, ikjt_of, model_of, optimizer_of, random_batch, schema_of
 from trainer import tensors
 from trainer.baseline import OnlineLogisticRegression
-from trainer.build import TrainerConfig
 from trainer.config import ModelConfig, TableConfig
 from trainer.ids import Chain, TableRows, chain_of, first_rows, table_seed, to_table_rows
 from trainer.model import build_model
 from trainer.parity import run_parity
+from trainer.run_config import TrainerConfig
 from trainer.step import Step, Verdict
 from trainer.tensors import to_tensors
 from trainer.transforms import FeatureTransforms

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from streams.errors import ConfigError, InvariantError
-from trainer.build import CHECKPOINTS, LEDGER, TrainerConfig, build_learner
+from trainer.build import build_learner
 from trainer.checkpoint import store
 from trainer.checkpoint.load import Checkpoint, at_step, check_fits, newest
 from trainer.checkpoint.manifest import Progress
@@ -32,6 +32,7 @@ from trainer.ledger_file import LedgerFile
 from trainer.migrate.carry import migrated
 from trainer.migrate.plan import Side, plan
 from trainer.ports import Clock
+from trainer.run_config import CHECKPOINTS, LEDGER, TrainerConfig
 
 _PARTIAL: Final = ".migrating"
 

@@ -15,22 +15,13 @@ from dataclasses import dataclass, field
 import torch
 
 from streams.errors import ConfigError, InvariantError
-from trainer.build import (
-    Around,
-    Past,
-    Switches,
-    TrainerConfig,
-    learner_of,
-    open_past,
-    order_of,
-    tensors_of,
-    with_learner,
-)
+from trainer.build import Around, learner_of, order_of, tensors_of, with_learner
 from trainer.checkpoint.manifest import differences
 from trainer.drain import Drain, Reason
 from trainer.ledger import Positions, TopicIdentity
 from trainer.loop import Trainer
 from trainer.model import RecModel, build_model
+from trainer.past import Past, open_past
 from trainer.ranks.channel import Channel, LostRankError
 from trainer.ranks.commands import Commands, heard
 from trainer.ranks.composer import FollowingComposer, LeadingComposer
@@ -44,6 +35,7 @@ from trainer.ranks.place import Place
 from trainer.ranks.reading import Opened, open_own
 from trainer.ranks.sharded_tables import ShardedTables, build_sharded_tables
 from trainer.ranks.step import LeadingStep, SharedStep
+from trainer.run_config import Switches, TrainerConfig
 from trainer.summary import Summary
 from trainer.tables import init_rows
 

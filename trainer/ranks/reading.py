@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from trainer import topic as topics
 from trainer.buffer import Buffer
-from trainer.build import Around, Switches, TrainerConfig, open_topic, source_of
+from trainer.build import Around, open_topic, source_of
 from trainer.ledger import Positions, TopicIdentity
 from trainer.ranks.local import Reading
 from trainer.ranks.place import Place
+from trainer.run_config import Switches, TrainerConfig
 from trainer.source import Commits, Source
 
 

@@ -11,9 +11,9 @@ import pytest
 from infra import cli
 from infra.clock import Clock
 from tests.trainer.lineage_kit import config, topic, trainer
-from trainer.build import CHECKPOINTS
 from trainer.checkpoint.load import newest
 from trainer.lease import Lease
+from trainer.run_config import CHECKPOINTS
 
 LIKE_THE_KIT = """
 labels = [{name = "like", field = "like"}]

@@ -11,11 +11,11 @@ from torch import Tensor
 from tests.trainer.lineage_kit import config, mini_batch, topic, trainer
 from tests.trainer.ranks import ranks_kit
 from tests.trainer.ranks.training_kit import Log, train
-from trainer.build import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 from trainer.checkpoint.load import newest
 from trainer.kept import kept_steps
 from trainer.ledger import Line, lineage
 from trainer.ledger_file import read
+from trainer.run_config import CHECKPOINTS, LEDGER, SKIPPED, TrainerConfig
 
 EVEN = topic(batches=6)
 ONE_RANK_HAS_ALL = {0: [mini_batch(0, sequence) for sequence in range(10)], 1: []}

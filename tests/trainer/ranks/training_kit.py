@@ -11,7 +11,7 @@ from infra.clock import Clock
 from streams.minibatch import MiniBatch
 from tests.trainer.lineage_kit import TOPIC
 from trainer.buffer import Buffer
-from trainer.build import Around, Switches, TrainerConfig
+from trainer.build import Around
 from trainer.crash import kill_at, never
 from trainer.drain import Drain
 from trainer.intake import GapError, Intake, Item
@@ -19,6 +19,7 @@ from trainer.ledger import Positions, TopicIdentity
 from trainer.ranks.build import Job, follow, lead
 from trainer.ranks.place import Place
 from trainer.ranks.reading import Opened
+from trainer.run_config import Switches, TrainerConfig
 
 Log = Mapping[int, Sequence[MiniBatch]]
 
