@@ -120,7 +120,7 @@ def test_two_ranks_train_a_topic_each_sample_once_and_learn_what_one_process_lea
         assert torch.allclose(tensor, saved(home)[name], rtol=1e-3, atol=1e-4), f"{name} differs"
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.audit), 1])
 def test_a_rank_that_is_killed_restarts_all_from_the_checkpoint(
     tmp_path: Path, minibatches: MiniBatchTopic, rank: int
 ) -> None:

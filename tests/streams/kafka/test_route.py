@@ -262,7 +262,7 @@ def test_what_could_not_work_is_refused_with_what_to_do(kafka: str) -> None:
     with pytest.raises(ConfigError, match="use a real Kafka"):
         replace(config, kafka=replace(config.kafka, plain=True))
     wrong = replace(config.topics, partitions=PARTITIONS + 1)
-    with pytest.raises(ConfigError, match=r"has 3 partitions .*`recd route route-refused-in` then fills it"):
+    with pytest.raises(ConfigError, match=r"has 3 partitions .*`recd route route-refused-in` then fills the new one"):
         topics.ensure(client.admin(config.kafka), wrong)
 
 
