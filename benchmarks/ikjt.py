@@ -12,8 +12,6 @@ memory, as the baseline's words do. The warm one, rows as near as caches allow, 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -22,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import wire
-from benchmarks.turns import ROUNDS, Result, in_turns, timed, with_context
+from benchmarks.turns import ROUNDS, Result, in_turns, show, timed, with_context
 from streams.ikjt.dedup import deduplicate
 from streams.ikjt.jagged import Jagged, offsets_of
 from streams.ikjt.kernels import compiled
@@ -105,12 +103,5 @@ def measure() -> Iterator[Result]:
     yield from wire.measure()
 
 
-def main() -> None:
-    """Print one result a line."""
-    for line in measure():
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    show(measure())

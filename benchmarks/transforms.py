@@ -13,8 +13,6 @@ the ratio must reach for that, and `held` whether the lower end of its interval 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.rm import NUM_IDS, STREAMS, Stream
-from benchmarks.turns import ROUNDS, Result, in_turns, timed, with_context
+from benchmarks.turns import ROUNDS, Result, in_turns, show, timed, with_context
 from streams.ikjt import (
     Bucketize,
     Clip,
@@ -132,12 +130,5 @@ def _repeated(group: Group, often: int) -> None:
         run(group)
 
 
-def main() -> None:
-    """Print one result a line."""
-    for line in measure():
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    show(measure())

@@ -5,7 +5,9 @@ Owns the clock's use and the format. What is measured is each benchmark's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -77,3 +79,10 @@ def sized(
 def with_context(result: Result, context: Mapping[str, object]) -> Result:
     """The line with more context."""
     return {**result, "context": {**result["context"], **context}}
+
+
+def show(lines: Iterable[Result]) -> None:
+    """Print one result a line, as it comes."""
+    for line in lines:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()

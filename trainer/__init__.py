@@ -42,6 +42,7 @@ source         the reader's thread: whole fetched batches, decoded; commits for 
 intake         the sequence rule and the end of an epoch (pure)
 buffer         what waits, bounded in bytes and number, a queue a partition
 order          which mini-batches a step takes: the ledger's, then a merge (pure)
+ready          steps between that thread and the loop
 prefetch       the composer's thread: steps as tensors, ahead
 feed           the three above under one handle
 ledger         which mini-batches each step trained on: lines, positions, lineage (pure)

@@ -253,7 +253,7 @@ class TrainConfig:
     """Rows of all tables together that are in memory at once; the others are in a file, and come when a step needs
     them. At least the distinct rows of a step. What is learned is the same to the bit. 0: all are in memory."""
     cold_directory: str = ""
-    """Folder of that file, on a fast disk: 4 bytes a weight. It is scratch: a checkpoint holds everything."""
+    """Folder of that file, on a fast disk: 5 bytes a weight. It is scratch: a checkpoint holds everything."""
     window_samples: int = 10_000
     """Samples behind each windowed metric."""
     correct_sampling: bool = True

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from trainer.prefetch import Nothing, Prefetch, Prepared
+from trainer.prefetch import Prefetch
+from trainer.ready import Nothing, Prepared
 from trainer.source import Commits, Source
 
 

@@ -16,7 +16,7 @@ from trainer.checkpoint.manifest import Progress
 from trainer.lease import Lease
 from trainer.ledger import Kind, Line, Position, Positions, TopicIdentity, step_seed
 from trainer.ledger_file import LedgerFile
-from trainer.prefetch import Prepared
+from trainer.ready import Prepared
 from trainer.step import Verdict
 
 

@@ -31,7 +31,7 @@ from trainer.learner import Learner
 from trainer.ledger import Line
 from trainer.lineage import Lineage
 from trainer.ports import Clock
-from trainer.prefetch import Nothing, Prepared
+from trainer.ready import Nothing, Prepared
 from trainer.step import StepResult, Verdict
 from trainer.summary import Run, Summary, summarize
 from trainer.watcher import Watcher

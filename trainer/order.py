@@ -61,6 +61,14 @@ class Order:
         """Whether a recorded step still lacks mini-batches: it is never trained without them."""
         return bool(self._recorded and self._recorded[0][1])
 
+    def check_nothing_due(self) -> None:
+        """Every partition has ended: InvariantError if the ledger still holds steps to repeat."""
+        if self._recorded:
+            raise InvariantError(
+                "the ledger holds steps whose mini-batches are no longer in the topic; restore the topic, or begin a "
+                "new lineage in its own checkpoint.directory"
+            )
+
     def close_step(self) -> None:
         """The step is complete."""
         self._samples = 0

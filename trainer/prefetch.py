@@ -8,66 +8,21 @@ thread or of the reader's surfaces in `next`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
-from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from streams.errors import InvariantError
 from streams.minibatch import MiniBatch
 from streams.stage import Stage
 from trainer.buffer import Buffer
 from trainer.intake import Item
-from trainer.ledger import Entry
 from trainer.order import Order
+from trainer.ready import Failure, Nothing, Prepared, Ready
 from trainer.tensors import StepBatch
 
 _WAIT_MS: Final = 100
 _STOP_S: Final = 10.0
-
-
-class Nothing(Enum):
-    """Why there is no step."""
-
-    YET = "yet"
-    """None is ready; one may come."""
-    MORE = "more"
-    """Every partition has ended, and everything before the ends has been handed out."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Prepared:
-    """One step, ready to train."""
-
-    entries: tuple[Entry, ...]
-    batches: Sequence[MiniBatch]
-    """The same as they came."""
-    tensors: StepBatch
-    appended_ms: npt.NDArray[np.int64]
-    """When each sample was appended, corrections left out; -1 where it is unknown."""
-    num_corrections: int
-    """Copies of samples that had come before: counted apart."""
-    watermark_ms: int
-    """Smallest of the batches'."""
-    num_sessions: int
-    wire_bytes: int
-    repeats: bool
-    """Whether the ledger holds this step already."""
-
-    @property
-    def num_samples(self) -> int:
-        """Samples that come for the first time: B without the corrections."""
-        return len(self.appended_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: BaseException
 
 
 class Prefetch:
@@ -85,8 +40,7 @@ class Prefetch:
         self._order = order
         self._to_tensors = to_tensors
         self._now_ms = now_ms
-        self._ready: Queue[Prepared | Nothing | _Failure] = Queue(depth)
-        self._seen: Prepared | Nothing | _Failure | None = None
+        self._ready = Ready(depth)
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="recd-prefetch", daemon=True)
 
@@ -102,22 +56,11 @@ class Prefetch:
 
     def next(self, wait_ms: int) -> Prepared | Nothing:
         """The next step; what stands against it otherwise. Raises what killed a thread behind it."""
-        got, self._seen = self._seen, None
-        try:
-            if got is None:
-                got = self._ready.get(timeout=wait_ms / 1000) if wait_ms else self._ready.get_nowait()
-        except Empty:
-            return Nothing.YET
-        if isinstance(got, _Failure):
-            raise got.error
-        return got
+        return self._ready.next(wait_ms)
 
     def peek(self) -> Prepared | None:
         """The step that `next` will give, if it is ready by now."""
-        if self._seen is None:
-            with suppress(Empty):
-                self._seen = self._ready.get_nowait()
-        return self._seen if isinstance(self._seen, Prepared) else None
+        return self._ready.peek()
 
     def _run(self) -> None:
         try:
@@ -135,7 +78,7 @@ class Prefetch:
                     self._put(Nothing.MORE)
                 finished = not items
         except BaseException as error:  # noqa: BLE001  (surfaces in `next`: nothing is swallowed)
-            self._put(_Failure(error))
+            self._put(Failure(error))
 
     def _compose(self) -> list[Item]:
         """The mini-batches of the next step; none once every partition has ended, or when stopping."""
@@ -149,17 +92,10 @@ class Prefetch:
             if items and not self._order.must_wait():
                 return items
             if view.finished:
-                self._refuse_missing()
+                self._order.check_nothing_due()
                 return []
             view = self._buffer.view(_WAIT_MS, view)
         return []
-
-    def _refuse_missing(self) -> None:
-        if self._order.repeats:
-            raise InvariantError(
-                "the ledger holds steps whose mini-batches are no longer in the topic; restore the topic, or begin a "
-                "new lineage in its own checkpoint.directory"
-            )
 
     def _prepare(self, items: Sequence[Item], *, repeats: bool) -> Prepared:
         batches = [item.batch for item in items]
@@ -177,10 +113,6 @@ class Prefetch:
             repeats=repeats,
         )
 
-    def _put(self, ready: Prepared | Nothing | _Failure) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._ready.put(ready, timeout=_WAIT_MS / 1000)
-            except Full:
-                continue
-            return
+    def _put(self, ready: Prepared | Nothing | Failure) -> None:
+        while not self._stopping.is_set() and not self._ready.put(ready, _WAIT_MS / 1000):
+            pass

@@ -13,7 +13,7 @@ from trainer.drain import Reason
 from trainer.feed import Feed
 from trainer.lineage import Lineage
 from trainer.ports import Clock
-from trainer.prefetch import Prepared
+from trainer.ready import Prepared
 from trainer.step import Verdict
 
 

@@ -5,8 +5,8 @@ row that a step uses in several places (candidate, item feature and history shar
 and one update. Row-wise Adagrad over two forwards would update it twice. Never maps ids and never pools
 beyond the sum of a bag.
 
-Four implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), the same with most rows in a file
-(`cache`), and plain torch for any dtype (the oracle of parity).
+Five implementations: fbgemm's table-batched embedding, ours on a CPU (`host_tables`), the same with most rows in a file
+(`cache`), TorchRec's over several ranks (`ranks`), and plain torch for any dtype (the oracle of parity).
 
 Shape suffixes: R rows of the arena, N bags, V ids, D embedding dim.
 """

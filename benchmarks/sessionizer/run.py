@@ -8,9 +8,7 @@ likes), and takes a quarter of an hour on an idle machine with two cores.
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +16,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.sessionizer import contest, flat
 from benchmarks.sessionizer.contest import Place, Sizes
 from benchmarks.sessionizer.flat import FlatSizes
-from benchmarks.turns import Result, with_context
+from benchmarks.turns import Result, show, with_context
 from infra.services.stack import Stack
 
 
@@ -44,12 +42,5 @@ def _machine() -> dict[str, object]:
     return {"load_5min": round(os.getloadavg()[1], 2), "cores": os.cpu_count()}
 
 
-def main() -> None:
-    """Print one result a line."""
-    for line in measure():
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    show(measure())

@@ -11,9 +11,7 @@ what is still under way at the end of a block is waited for. Rows are read past 
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +30,7 @@ from benchmarks.rm import NUM_IDS
 from benchmarks.trainer.belady import misses_of_belady
 from benchmarks.trainer.run import SEED, THREADS, interval
 from benchmarks.trainer.streams import BATCH, OPTIMIZER, SMALL, drifting, even, mini_batch, model_of, schema_of
-from benchmarks.turns import Result
+from benchmarks.turns import Result, show
 from infra.clock import Clock
 from infra.config import from_values
 from infra.demo.movielens import prepared
@@ -218,12 +216,5 @@ def _timed(run: Callable[[], None]) -> float:
     return (clock.monotonic_ns() - begun_ns) / 1e6
 
 
-def main() -> None:
-    """Print one result a line."""
-    for line in measure():
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    show(measure())

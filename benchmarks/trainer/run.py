@@ -11,8 +11,6 @@ from what deduplication does. Sorting the ids, which the trainer does ahead of a
 from __future__ import annotations
 
 import gc
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +38,7 @@ from benchmarks.trainer.streams import (
     schema_of,
     sliding,
 )
-from benchmarks.turns import Result
+from benchmarks.turns import Result, show
 from infra.clock import Clock
 from trainer.config import ModelConfig
 from trainer.model import RecModel, build_model
@@ -260,12 +258,5 @@ def _on_fbgemm(model: RecModel, config: ModelConfig) -> RecModel:
     return RecModel(tables, model.net, model.optimizer, model.device)
 
 
-def main() -> None:
-    """Print one result a line."""
-    for line in measure():
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    show(measure())

@@ -25,7 +25,8 @@ from trainer.intake import Intake, Item
 from trainer.ledger import TopicIdentity
 from trainer.loop import Trainer
 from trainer.past import Past, open_past
-from trainer.prefetch import Nothing, Prefetch, Prepared
+from trainer.prefetch import Prefetch
+from trainer.ready import Nothing, Prepared
 from trainer.run_config import Switches, TrainerConfig
 from trainer.source_config import SourceConfig
 

@@ -44,11 +44,6 @@ class CacheCounts:
     evicted: int = 0
     """Rows that went home to make room."""
 
-    @property
-    def hit_rate(self) -> float:
-        """Share of the distinct rows that were hot; 1 before any was asked for."""
-        return 1 - self.missing / self.distinct if self.distinct else 1.0
-
 
 class CachedTables(Arena):
     """Hot rows over a cold file."""

@@ -30,7 +30,7 @@ from trainer.ranks.feed import LeadingFeed
 from trainer.ranks.follower import Follower
 from trainer.ranks.group import joined
 from trainer.ranks.local import Local
-from trainer.ranks.messages import Start, Stop
+from trainer.ranks.messages import Start, Stop, words_of
 from trainer.ranks.place import Place
 from trainer.ranks.reading import Opened, open_own
 from trainer.ranks.sharded_tables import ShardedTables, build_sharded_tables
@@ -64,7 +64,7 @@ def lead(job: Job) -> Summary:
             raise
         except BaseException as error:
             with suppress(LostRankError):
-                rank.commands.give(Stop(error=_words(error)))
+                rank.commands.give(Stop(error=words_of(error)))
             raise
         rank.commands.give(Stop(reason=summary.exit_reason))
     return summary
@@ -193,7 +193,7 @@ def _follower(rank: _Rank) -> Follower:
     try:
         opened = _opened(rank.job, start)
     except Exception as error:
-        rank.loops.gather(_words(error).encode())
+        rank.loops.gather(words_of(error).encode())
         raise
     rank.loops.gather(b"")
     model, tables, step = rank.model()
@@ -210,7 +210,3 @@ def _opened(job: Job, start: Start) -> Opened:
     if found:
         raise ConfigError(f"all ranks need the same configuration; rank 0's, and this one's: {'; '.join(found)}")
     return job.open(config, job.place, start.topic, start.positions, job.around, job.switches)
-
-
-def _words(error: BaseException) -> str:
-    return "\n".join([str(error) or repr(error), *getattr(error, "__notes__", ())])

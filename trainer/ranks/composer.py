@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from queue import Empty, Full, Queue
+from queue import Queue
 from threading import Event, Thread
 from typing import Final
 
@@ -21,12 +21,12 @@ from streams.errors import InvariantError
 from streams.minibatch import MiniBatch
 from trainer.drain import Drain
 from trainer.order import Order
-from trainer.prefetch import Nothing, Prepared
 from trainer.ranks.channel import Channel, LostRankError
 from trainer.ranks.local import Local
 from trainer.ranks.merged import Merged
 from trainer.ranks.messages import Decision, Report, Waiting
 from trainer.ranks.part import EveryRanks, Mine, whole_of
+from trainer.ready import Failure, Nothing, Prepared, Ready
 
 _ROUND_S: Final = 0.01
 """Between two rounds in which nothing could be decided."""
@@ -56,8 +56,7 @@ class LeadingComposer:
         self._drain = drain
         self._now_ms = now_ms
         self._fetch = fetch
-        self._ready: Queue[Prepared | Nothing | Exception] = Queue(depth)
-        self._seen: Prepared | Nothing | Exception | None = None
+        self._ready = Ready(depth)
         self._stopping = Event()
         self._owes_answer = False
         self._number = 0
@@ -76,22 +75,11 @@ class LeadingComposer:
 
     def next(self, wait_ms: int) -> Prepared | Nothing:
         """The next step; what stands against it otherwise. Raises what went wrong on any rank."""
-        got, self._seen = self._seen, None
-        try:
-            if got is None:
-                got = self._ready.get(timeout=wait_ms / 1000) if wait_ms else self._ready.get_nowait()
-        except Empty:
-            return Nothing.YET
-        if isinstance(got, Exception):
-            raise got
-        return got
+        return self._ready.next(wait_ms)
 
     def peek(self) -> Prepared | None:
         """The step that `next` will give, if it is ready by now."""
-        if self._seen is None:
-            with suppress(Empty):
-                self._seen = self._ready.get_nowait()
-        return self._seen if isinstance(self._seen, Prepared) else None
+        return self._ready.peek()
 
     @property
     def duplicates(self) -> int:
@@ -114,10 +102,8 @@ class LeadingComposer:
                 if not self._owes_answer:
                     self._channel.gather(b"")
                 self._channel.tell(msgspec.msgpack.encode(Decision(over=True)))
-        while failure is not None and not self._stopping.is_set():
-            with suppress(Full):
-                self._ready.put(failure, timeout=_FULL_S)
-                return
+        while failure is not None and not self._stopping.is_set() and not self._ready.put(Failure(failure), _FULL_S):
+            pass
 
     def _compose(self) -> None:
         taken: list[Waiting] = []
@@ -134,7 +120,7 @@ class LeadingComposer:
                 self._put(self._prepare(taken))
                 taken, finished = [], False
             elif merged.view().finished and not taken:
-                self._refuse_missing()
+                self._order.check_nothing_due()
                 if not finished:
                     self._put(Nothing.MORE)
                 finished = True
@@ -171,14 +157,9 @@ class LeadingComposer:
         )
 
     def _put(self, ready: Prepared | Nothing) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._ready.put(ready, timeout=_FULL_S)
-            except Full:
-                self._listen()
-                self._tell(Decision())
-                continue
-            return
+        while not self._stopping.is_set() and not self._ready.put(ready, _FULL_S):
+            self._listen()
+            self._tell(Decision())
 
     def _listen(self) -> list[Report]:
         """Everyone's report. Raises what went wrong on a rank."""
@@ -198,13 +179,6 @@ class LeadingComposer:
     def _tell(self, decision: Decision) -> None:
         self._channel.tell(msgspec.msgpack.encode(decision))
         self._owes_answer = False
-
-    def _refuse_missing(self) -> None:
-        if self._order.repeats:
-            raise InvariantError(
-                "the ledger holds steps whose mini-batches are no longer in the topic; restore the topic, or begin a "
-                "new lineage in its own checkpoint.directory"
-            )
 
 
 class FollowingComposer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainer.prefetch import Nothing, Prepared
 from trainer.ranks.commands import Commands
 from trainer.ranks.composer import LeadingComposer
 from trainer.ranks.local import Reading
 from trainer.ranks.messages import Commit
+from trainer.ready import Nothing, Prepared
 
 
 class LeadingFeed:

@@ -17,7 +17,7 @@ from trainer.buffer import Buffer
 from trainer.drain import Drain
 from trainer.intake import Item
 from trainer.ledger import Entry
-from trainer.ranks.messages import Queued, Report, Share, Waiting
+from trainer.ranks.messages import Queued, Report, Share, Waiting, words_of
 from trainer.ranks.part import Mine, share_of
 from trainer.ranks.place import Place
 from trainer.tensors import StepBatch
@@ -79,8 +79,7 @@ class Local:
                 )
             except Exception as error:  # noqa: BLE001  (rank 0 says it for all)
                 self.error = error
-        notes = getattr(self.error, "__notes__", ())
-        return Report(error="\n".join([str(self.error) or repr(self.error), *notes]))
+        return Report(error=words_of(self.error))
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Those of these mini-batches that are this rank's join its part of the step."""

@@ -153,3 +153,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 
 Command = Start | Train | Tables | Dense | Commit | Batches | Idle | Stop
+
+
+def words_of(error: BaseException) -> str:
+    """What one rank says of an error to another: the message and its notes."""
+    return "\n".join([str(error) or repr(error), *getattr(error, "__notes__", ())])
